@@ -1,0 +1,232 @@
+"""What the scanner finds in a log, as frozen values: one class a table of the store.
+
+Every event carries an `At`: where its bytes are, which process wrote them, and what bounds its time and step. All of it
+comes from bytes and file names alone, so that a second reading of the same bytes gives the same events whatever the
+chunks, restarts and order of sources were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Position, writer and bounds of one line or record.
+
+    Attributes:
+        byte_offset: first byte of the line within its generation (decompressed bytes for .gz).
+        byte_length: bytes up to and including the last newline of the line or multi-line record.
+        line_no: 1-based line number of the first line within its generation.
+        proc: key of the writing process within its source: "pid:4521", "rank:3", "actor:Name/4521"; "" if the line
+            says nothing. Never guessed.
+        pid: process id as printed, or None.
+        rank: rank as printed (wrapper or path), or None.
+        actor: process or actor name as printed ("Worker_TP0", "TaskRunner"), or "".
+        stream: "stdout", "stderr" or "" when neither the source, the wrapper nor the rule tells.
+        stamp: the line's own time, as printed; UTC if `stamp_utc`, else naive local time of an unknown zone.
+        stamp_res_us: resolution of the stamp in microseconds (1_000_000 for whole seconds): the line was written
+            within [stamp, stamp + stamp_res_us).
+        stamp_utc: the printed stamp names its zone and was converted to UTC.
+        after_stamp: without an own stamp, the nearest earlier stamp of the same proc in this generation, else None.
+        after_utc: as `stamp_utc`, for `after_stamp`.
+        step: own step, else the last step that this proc ended before the line, else None.
+        step_carried: `step` is the second kind: the line belongs to [step, step + 1].
+        policy: rollout policy version as printed, or "".
+    """
+
+    byte_offset: int
+    byte_length: int
+    line_no: int
+    proc: str = ""
+    pid: int | None = None
+    rank: int | None = None
+    actor: str = ""
+    stream: str = ""
+    stamp: datetime | None = None
+    stamp_res_us: int = 0
+    stamp_utc: bool = False
+    after_stamp: datetime | None = None
+    after_utc: bool = False
+    step: int | None = None
+    step_carried: bool = False
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One `[mismatch]` record of the seed, possibly several lines. Text fields are "" when missing.
+
+    `parse_state`: ok | incomplete (fields of the seed missing) | unknown_metric | parse_error (value or step no number).
+    `value` and `self_repeat` are None where the text is no number; the text is kept. `extra` is JSON of fields that the
+    seed does not name, in order. `raw` is the record's bytes, decoded with backslashreplace.
+    """
+
+    table: ClassVar[str] = "mismatch"
+    at: At
+    run: str = ""
+    input: str = ""
+    phase: str = ""
+    rank_text: str = ""
+    repeat: str = ""
+    scope: str = ""
+    intervention: str = ""
+    metric: str = ""
+    value: float | None = None
+    value_text: str = ""
+    reference: str = ""
+    self_repeat: float | None = None
+    self_repeat_text: str = ""
+    report: str = ""
+    classification: str = ""
+    extra: str = "{}"
+    parse_state: str = "ok"
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One line that looks like a fault. `kind` names a rule (severity and locking come from the rule at query time).
+
+    `verdict`: confirmed | suspect | mention (design: `docs/explanation/evidence.md`). `code` is the Xid or CUDA code,
+    `bus` the PCI id as printed, `node` the host named inside the line (kernel lines), `text` the peeled message.
+    """
+
+    table: ClassVar[str] = "fault"
+    at: At
+    kind: str
+    verdict: str
+    text: str = ""
+    code: str = ""
+    bus: str = ""
+    node: str = ""
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """A step seen: `edge` is "begin" or "end"; `gpu`: finishing it proves that this process' GPU still works."""
+
+    table: ClassVar[str] = "step_event"
+    at: At
+    edge: str
+    gpu: bool
+    rule: str
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One (step, full key, value). `value` is None where the text is no number. `raw` is "key:value" as printed."""
+
+    table: ClassVar[str] = "metric"
+    at: At
+    key: str
+    value: float | None
+    value_text: str
+    raw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecState:
+    """One field of the execution state. Exactly one of claimed and observed is set per event."""
+
+    table: ClassVar[str] = "exec_state"
+    at: At
+    role: str
+    field: str
+    claimed: str | None
+    observed: str | None
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPhase:
+    """One transition on one track (residency, version, cache, graph) of the weight lifecycle."""
+
+    table: ClassVar[str] = "weight_phase"
+    at: At
+    role: str
+    track: str
+    phase: str
+    level: str
+    version: str
+    duration_s: float | None
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A line that ties a process (rank, pid, host) to a GPU's PCI bus id, e.g. NCCL's `Init START`."""
+
+    table: ClassVar[str] = "device"
+    at: At
+    bus: str
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one phase (gen, score, update, load, ...) in one step."""
+
+    table: ClassVar[str] = "timing"
+    at: At
+    phase: str
+    seconds: float
+    cold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """From `at.byte_offset` on, this generation belongs to `run` (a record said so)."""
+
+    table: ClassVar[str] = "source_run"
+    at: At
+    run: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen:
+    """First line of process `at.proc` in this generation; emitted once per proc and generation."""
+
+    table: ClassVar[str] = "process_seen"
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class StampAfter:
+    """First stamped line of `at.proc` after events of it that had no own stamp: their upper time bound."""
+
+    table: ClassVar[str] = "stamp_after"
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes that could not be read or understood: [first_byte, last_byte) and why. `kind` is a short constant."""
+
+    table: ClassVar[str] = "source_gap"
+    at: At
+    kind: str
+    first_byte: int
+    last_byte: int
+    detail: str
+
+
+Event = (
+    Mismatch
+    | Fault
+    | StepEvent
+    | Metric
+    | ExecState
+    | WeightPhase
+    | Device
+    | Timing
+    | SourceRun
+    | ProcessSeen
+    | StampAfter
+    | Gap
+)

@@ -1,0 +1,1 @@
+"""tic-tui: the terminal screen over what tic-daemon has stored. It draws and never decides."""
