@@ -1,0 +1,50 @@
+# Everything a newcomer needs: each target does its own set-up. Needs Python 3.11 or later and nothing else.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: help demo test test-all check bench wheel-test clean
+
+help:
+	@echo "make demo      install into .venv and play a captured run back live (screen in a terminal, report without one)"
+	@echo "make test      install into .venv, check types and imports, run the tests, try the wheel in a second venv"
+	@echo "make test-all  the same and the slow tests"
+	@echo "make check     ruff, mypy, import contracts"
+	@echo "make bench     benchmarks: ratios against peers measured in the same run"
+
+$(VENV)/.app: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.app
+	@$(PIP) --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.app
+	@$(BIN)/tic-tui demo
+
+test: $(VENV)/.dev check
+	$(BIN)/python -m pytest -n 2
+	@$(MAKE) --no-print-directory wheel-test
+
+test-all: $(VENV)/.dev check
+	$(BIN)/python -m pytest -n 2 -m ''
+	@$(MAKE) --no-print-directory wheel-test
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# What a stranger gets from the wheel, without the source tree: installed elsewhere, run from another folder.
+wheel-test: $(VENV)/.dev
+	@$(BIN)/python tests/wheel_check.py
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) dist build demo-out bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
