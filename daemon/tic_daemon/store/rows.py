@@ -1,0 +1,157 @@
+"""What goes into the store besides events: frozen values, one class a table, fields in the table's order.
+
+    SourceRow    one followed file                       table source     (upserted)
+    CursorRow    how far one generation of it is read    table cursor     (upserted)
+    SourceDelta  what one poll of one generation gave    rows and cursor that must be committed together
+    MarkRow      what a person said                      table mark       (append-only)
+    AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
+
+Times are naive UTC. `observed_at` is not here: the writer gives every row of a tick the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from tic_daemon.scan.events import Event
+
+
+def source_id(host: str, kind: str, path: str) -> int:
+    """63 bits that name a source: the same in every store and after every restart."""
+    digest = hashlib.sha256(f"{host}\0{kind}\0{path}".encode("utf-8", "surrogateescape")).digest()
+    return int.from_bytes(digest[:8]) >> 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """One source. Meaning of each field: the comments of table `source` in schema/001_tables.sql."""
+
+    source_id: int
+    kind: str
+    host: str
+    root: str
+    path: str
+    role: str = "unknown"
+    framework: str = "plain"
+    rank: int | None = None
+    pid: int | None = None
+    single_process: bool = False
+    stream: str = ""
+    console: bool = False
+    run_hint: str = ""
+    run_how: str = ""
+    zone_s: int | None = None
+    zone_how: str = ""
+    network: bool = False
+    state: str = "idle"
+    error: str = ""
+    why: str = ""
+    generation: int = 0
+    bytes_size: int = 0
+    first_seen_at: datetime | None = None
+    last_growth_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CursorRow:
+    """How far one generation of a source is read. `state` is the scanner's state at `byte_offset`.
+
+    `prov` is the writer's: it allocates it on commit and ignores the value that it is given. Read back from
+    `Writer.cursors()` it says whether a provisional set is live (None: none is).
+    """
+
+    source_id: int
+    generation: int
+    byte_offset: int = 0
+    line_no: int = 0
+    head_len: int = 0
+    head_hash: str = ""
+    tail_hash: str = ""
+    device: int = 0
+    inode: int = 0
+    path: str = ""
+    closed: bool = False
+    prov: int | None = None
+    lines: int = 0
+    skipped_bytes: int = 0
+    bad_utf8: int = 0
+    capped_lines: int = 0
+    nul_bytes: int = 0
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDelta:
+    """What one poll of one generation gave; committed wholly or not at all.
+
+    `events` are final. `provisional` replaces the former provisional set of this (source, generation); empty means that
+    none is left. Without a cursor nothing is said about provisional rows, and `provisional` must be empty.
+    `bytes` and `lines` count what was read, for table `ingest`.
+    """
+
+    source: SourceRow
+    cursor: CursorRow | None = None
+    events: tuple[Event, ...] = ()
+    provisional: tuple[Event, ...] = ()
+    bytes: int = 0
+    lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarkRow:
+    """What a person said of a run, an attempt or a record.
+
+    `scope` run | attempt | record; `target` is "" for a run or attempt, "<source_id>:<generation>:<byte_offset>" for a
+    record, the id of the mark for a retraction; `verdict` inconclusive | note | retract; `reason` is never empty.
+    """
+
+    id: str
+    run_id: str
+    attempt: int | None
+    scope: str
+    target: str
+    verdict: str
+    reason: str
+    who: str
+    marked_at: datetime
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A declared attempt. `cut` holds (source_id, generation, byte_offset) of every source known when it was declared.
+
+    `from_kind` says how the cut was told (now | time | source | scheduler | manifest); `from_time` is set for "time".
+    """
+
+    id: str
+    run_id: str
+    from_kind: str
+    from_time: datetime | None
+    reason: str
+    who: str
+    declared_at: datetime
+    host: str
+    cut: tuple[tuple[int, int, int], ...] = field(default=())
+
+
+class FaultRuleLike(Protocol):
+    """What table `fault_rule` keeps of a fault rule; `tic_daemon.scan.rules.FaultRule` is one."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def locks(self) -> str: ...
+    @property
+    def node_scope(self) -> bool: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def pack(self) -> str: ...
+    @property
+    def product(self) -> str: ...
