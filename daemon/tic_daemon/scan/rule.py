@@ -1,0 +1,147 @@
+"""One rule of a pack: what it looks for and what it yields.
+
+A rule is data. `literals` say which lines are worth a look (one must be among the line's bytes), `regex` reads the line
+A rule is data. `literals` say which lines are worth a look (one must be among the bytes), `regex` reads the line
+in `KEYS`; how a pack file becomes rules is in `rules.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Final
+
+YIELDS: Final = (
+    "fault", "step", "mismatch", "exec_state", "weight_phase", "device", "metric", "timing", "context",
+)  # fmt: skip
+SEVERITIES: Final = ("L", "LH", "N", "S", "E", "I")
+LOCKS: Final = ("always", "if_continues", "never")
+ROLES: Final = ("rollout", "trainer")
+METRIC_FORMS: Final = ("", "verl", "dict", "pipe", "titan")
+EXEC_FIELDS: Final = (
+    "graph_mode", "capture_sizes", "step_kind", "prefix_cache", "prefix_hit_rate", "attention_backend", "moe_backend",
+    "compile_mode", "batch_invariant", "spec_decode", "dtype", "quantization", "parallel_layout",
+)  # fmt: skip
+PHASES: Final[Mapping[str, tuple[str, ...]]] = {
+    "residency": ("cold_load", "asleep", "awake", "reloading", "reloaded", "new_process"),
+    "version": ("updated",),
+    "cache": ("reset", "reset_refused"),
+    "graph": ("captured", "replayed"),
+}
+
+COMMON_KEYS: Final = frozenset({
+    "name", "yields", "literal", "pattern", "anchor", "order", "wrap", "stream", "title", "product", "source",
+    "match", "no_match", "values", "override",
+})  # fmt: skip
+KEYS: Final[Mapping[str, frozenset[str]]] = {
+    "fault": frozenset({"severity", "locks", "needs_level", "node_scope", "match_verdict"}),
+    "step": frozenset({"step_field", "edge", "gpu", "metrics"}),
+    "mismatch": frozenset(),
+    "exec_state": frozenset({"role", "field", "claimed", "observed"}),
+    "weight_phase": frozenset({"role", "track", "phase", "level", "version", "duration"}),
+    "device": frozenset(),
+    "metric": frozenset({"metrics", "step_field"}),
+    "timing": frozenset({"phase", "seconds", "cold"}),
+    "context": frozenset(),
+}
+
+_SLOT = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, checked and compiled.
+
+    Attributes:
+        name: unique; for faults the `kind` of the event ("cuda.illegal_address").
+        pack: pack that it came from.
+        yields: one of `YIELDS`.
+        literals: at least one must occur in the line's bytes; a blank in it may also stand for an ANSI escape.
+        pattern: the regular expression, macros expanded.
+        regex: `pattern` compiled; applied to the peeled text.
+        anchor: "start": `regex.match` at the payload's start; "any": `regex.search`.
+        order: rules are tried in growing order; the first fault rule that matches a line wins (catch-alls last).
+        wrap: class of wrapper that must have been peeled: "" (any) | kernel | noactor | nccl_warn | ...
+        stream: stream to which the program prints the line when nothing else tells: stdout | stderr | "".
+        title: what the line means, in words.
+        product: program and versions that print it; `source`: the file or page where that was read.
+        match, no_match: lines (or several lines in one string) that must, or must not, yield this rule.
+        values: maps a rendered `claimed` or `observed` text to the stored one; a text that is not in it yields nothing.
+        severity, locks, needs_level, node_scope: faults; `needs_level` False: the line's shape alone proves that the
+            runtime printed it. `match_verdict`: the verdict that `match` lines must come out with.
+        step_field, edge, gpu, metrics: steps and metrics: the group that holds the step; "begin" or "end"; whether
+            finishing the step proves GPU work; how the key/values on the line are read.
+        role, field, claimed, observed: execution state; templates over groups.
+        track, phase, level, version, duration: weight phase; the last three are templates.
+        seconds, cold: timing; template, and whether the line is a cold start.
+    """
+
+    name: str
+    pack: str
+    yields: str
+    literals: tuple[str, ...]
+    pattern: str
+    regex: re.Pattern[str]
+    anchor: str = "start"
+    order: int = 100
+    wrap: str = ""
+    stream: str = ""
+    title: str = ""
+    product: str = ""
+    source: str = ""
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+    values: Mapping[str, str] = dataclass_field(default_factory=dict)
+    severity: str = ""
+    locks: str = "never"
+    needs_level: bool = True
+    node_scope: bool = False
+    match_verdict: str = "confirmed"
+    step_field: str = ""
+    edge: str = ""
+    gpu: bool = False
+    metrics: str = ""
+    role: str = ""
+    field: str = ""
+    claimed: str = ""
+    observed: str = ""
+    track: str = ""
+    phase: str = ""
+    level: str = ""
+    version: str = ""
+    duration: str = ""
+    seconds: str = ""
+    cold: bool = False
+
+    def find(self, text: str) -> re.Match[str] | None:
+        """The rule's hit in a peeled text, as `anchor` asks."""
+        return self.regex.match(text) if self.anchor == "start" else self.regex.search(text)
+
+    def render(self, template: str, groups: Mapping[str, str | None]) -> str:
+        """Fill `{group}` slots; a group that took no part is ""."""
+        return _SLOT.sub(lambda slot: groups.get(slot[1]) or "", template)
+
+    def state_value(self, groups: Mapping[str, str | None]) -> str | None:
+        """The value that an exec_state rule claims or observes, or None if `values` does not know the text."""
+        text = self.render(self.claimed or self.observed, groups)
+        return self.values.get(text) if self.values else text
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRule:
+    """What the store keeps of a fault rule: severity and locking are looked up by `kind` when a view is read."""
+
+    kind: str
+    severity: str
+    locks: str
+    node_scope: bool
+    title: str
+    pack: str
+    product: str
+
+
+def slots(template: str) -> set[str]:
+    """Names of the groups that a template uses."""
+    return set(_SLOT.findall(template))
