@@ -1,0 +1,80 @@
+"""Processor time and memory of child processes, as the kernel counted them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a finished child cost: processor seconds (user and system), wall seconds, peak resident MiB."""
+
+    cpu_s: float
+    wall_s: float
+    rss_mib: float
+
+
+def run(command: Sequence[str], *, stdin: bytes | None = None) -> Cost:
+    """Run to the end, output thrown away.
+
+    Raises:
+        RuntimeError: it failed; with the end of its standard error.
+    """
+    started = time.perf_counter()
+    with subprocess.Popen(
+        list(command),
+        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as child:
+        if stdin is not None and child.stdin is not None:
+            child.stdin.write(stdin)
+            child.stdin.close()
+        error = child.stderr.read() if child.stderr is not None else b""
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode not in (0, 1):  # grep says 1 for "no line"
+        raise RuntimeError(f"{command[0]} ended with {child.returncode}: {error[-500:].decode(errors='replace')}")
+    return Cost(usage.ru_utime + usage.ru_stime, time.perf_counter() - started, usage.ru_maxrss / 1024)
+
+
+def environment() -> dict[str, str]:
+    """The environment of children: this tree's packages, one BLAS thread, nothing else changed."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "daemon")])}
+
+
+def python(*args: str) -> list[str]:
+    """A command line for this interpreter."""
+    return [sys.executable, *args]
+
+
+def process_cpu(pid: int) -> float:
+    """Processor seconds that a running process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def process_rss(pid: int) -> float:
+    """Resident MiB of a running process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range of a few runs."""
+    return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0..1) of the values lie; nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
