@@ -1,0 +1,414 @@
+"""tic.toml: what a person says about a workspace. It overrides everything that discovery decides.
+
+    state_dir = ".tic"                 # where the daemon writes; relative paths lie beside tic.toml
+    who = "mkl"                        # name put into marks
+    host = "node17"                    # host name recorded with every row
+    include = ["**/*.log.txt"]         # file names that discovery would not take for logs
+    exclude = ["**/tensorboard/**"]
+    rules = ["my-rules"]               # directories with more rule packs
+
+    [poll]                             # seconds; see `PollConfig`
+    [lock]                             # margin_s, staleness; see `LockConfig`
+
+    [[source]]                         # decides for all files that `path` matches; the last to speak wins
+    path = "logs/trainer*.log"
+    role = "trainer"
+    zone = "Asia/Tokyo"
+
+    [[run]]
+    name = "grpo-a"
+    path = "jobs/4711/**"              # sources under it belong to the run
+
+Globs: `*` and `?` stop at "/", `**` does not. A glob without "/" is held against the file name alone; a relative one
+with "/" starts beside tic.toml. An unknown key, a wrong type or a value out of range is a `ConfigError` with file, line
+(where it can be told) and what is allowed: a setting that is misspelt must never be ignored in silence.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from tic_daemon.errors import ConfigError
+
+CONFIG_NAME = "tic.toml"
+ROLES = ("rollout", "trainer", "driver", "kernel", "scheduler", "unknown")
+STREAMS = ("stdout", "stderr", "")
+
+_OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2})(?::?(\d{2}))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class PollConfig:
+    """How files are looked at. Seconds, but for the two counts.
+
+    Attributes:
+        rest_s: pause between two looks, so that one look serves many writes.
+        sweep_s: every local file is looked at this often, whatever the doorbell says.
+        rescan_s: the roots are walked this often, whatever the file system's name events say.
+        network_s, network_cold_s: files on network mounts are opened and read this often, if they grew in the last
+            minute or not.
+        tail_s: an unterminated last line that did not change for this long is shown (provisionally).
+        linger_s: a rotated or deleted file is taken for ended when nothing was added for this long.
+        idle_s: a source without growth for this long is called idle.
+        network_threads: threads that wait for network mounts.
+        max_open_files: descriptors held open at most; 0: as many as the system allows.
+    """
+
+    rest_s: float = 0.02
+    sweep_s: float = 1.0
+    rescan_s: float = 5.0
+    network_s: float = 1.0
+    network_cold_s: float = 5.0
+    tail_s: float = 1.0
+    linger_s: float = 1.0
+    idle_s: float = 60.0
+    network_threads: int = 8
+    max_open_files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LockConfig:
+    """What counts as surely earlier than a fault (docs/explanation/evidence.md).
+
+    Attributes:
+        margin_s: seconds by which the clocks of two hosts may differ. On one host the margin is 0.
+        staleness: steps by which rollout and trainer may be apart. Within a process it is 0.
+    """
+
+    margin_s: float = 2.0
+    staleness: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """One `[[source]]`. None: not said, discovery decides.
+
+    `zone` is an IANA name ("Asia/Tokyo") or an offset ("+08:00", "UTC"); `network` true forces re-opening polls, false
+    forbids them; `skip` true leaves the files out.
+    """
+
+    path: str
+    line: int = 0
+    role: str | None = None
+    framework: str | None = None
+    rank: int | None = None
+    run: str | None = None
+    stream: str | None = None
+    single_process: bool | None = None
+    console: bool | None = None
+    zone: str | None = None
+    host: str | None = None
+    network: bool | None = None
+    skip: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """One `[[run]]`: sources whose path matches `path` belong to run `name`."""
+
+    name: str
+    path: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything that tic.toml can say, with its defaults.
+
+    Attributes:
+        base: absolute directory that relative paths and globs start from.
+        file: the tic.toml read, or None.
+    """
+
+    base: Path
+    file: Path | None = None
+    state_dir: Path | None = None
+    who: str = ""
+    host: str = ""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    rules: tuple[Path, ...] = ()
+    poll: PollConfig = field(default_factory=PollConfig)
+    lock: LockConfig = field(default_factory=LockConfig)
+    sources: tuple[SourceConfig, ...] = ()
+    runs: tuple[RunConfig, ...] = ()
+
+    def matches(self, pattern: str, path: str) -> bool:
+        """Whether `pattern` of this configuration matches the absolute path `path`."""
+        return glob_match(pattern, path, str(self.base))
+
+    def source_for(self, path: str) -> SourceConfig:
+        """All that `[[source]]` entries say about `path`, later entries over earlier ones; `line` is the last one's."""
+        said: dict[str, Any] = {}
+        for entry in self.sources:
+            if self.matches(entry.path, path):
+                said.update({k: getattr(entry, k) for k in _SOURCE_KEYS if getattr(entry, k) is not None})
+                said["line"] = entry.line
+        said["path"] = path
+        return SourceConfig(**said)
+
+    def run_for(self, path: str) -> str:
+        """The run given to `path`: by `[[source]] run`, else by the last `[[run]]` that matches, else ""."""
+        own = self.source_for(path).run
+        if own is not None:
+            return own
+        names = [run.name for run in self.runs if self.matches(run.path, path)]
+        return names[-1] if names else ""
+
+
+def load_config(file: Path | None = None, *, workspace: Path | None = None) -> Config:
+    """Reads `file`, else `<workspace>/tic.toml` if it is there, else gives the defaults.
+
+    Raises:
+        ConfigError: the file cannot be read or holds something that is not allowed.
+    """
+    base = Path(workspace or Path.cwd()).absolute()
+    if file is None:
+        candidate = base / CONFIG_NAME
+        if not candidate.is_file():
+            return Config(base=base, who=_user(), host=_host())
+        file = candidate
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}", "Name a readable tic.toml.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: not UTF-8 (byte {error.start})", "Save the file as UTF-8.") from error
+    return parse_config(text, file.absolute())
+
+
+def parse_config(text: str, file: Path) -> Config:
+    """`text` of a tic.toml that lies at `file`. Raises ConfigError."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{file}: {error}", "tic.toml is TOML: https://toml.io") from error
+    reader = _Reader(file, text)
+    top = reader.table(data, "", _TOP)
+    base = file.parent
+    return Config(
+        base=base,
+        file=file,
+        state_dir=_under(base, top.get("state_dir")),
+        who=str(top.get("who") or _user()),
+        host=str(top.get("host") or _host()),
+        include=reader.strings(data, "include"),
+        exclude=reader.strings(data, "exclude"),
+        rules=tuple(base / name for name in reader.strings(data, "rules")),
+        poll=PollConfig(**reader.section(data, "poll", _POLL)),
+        lock=LockConfig(**reader.section(data, "lock", _LOCK)),
+        sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
+        runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
+    )
+
+
+def zone_offset(zone: str, at: datetime | None = None) -> int:
+    """Seconds east of UTC of `zone` (an IANA name or an offset) at the instant `at` (now). Raises ValueError."""
+    match = _OFFSET.match(zone)
+    if match:
+        sign, hours, minutes = match[1], int(match[2]), int(match[3] or 0)
+        if hours > 14 or minutes > 59:
+            raise ValueError(f"no such offset: {zone}")
+        return (hours * 3600 + minutes * 60) * (-1 if sign == "-" else 1)
+    try:
+        offset = (at or datetime.now(UTC)).astimezone(ZoneInfo(zone)).utcoffset()
+    except (OSError, ValueError, KeyError) as error:  # ZoneInfoNotFoundError is a KeyError; odd names are the others
+        raise ValueError(f"no such time zone: {zone}") from error
+    return int(offset.total_seconds()) if offset is not None else 0
+
+
+def glob_match(pattern: str, path: str, base: str = "/") -> bool:
+    """Whether the glob matches the absolute `path`. Rules in the module's docstring."""
+    if "/" not in pattern:
+        path = path.rsplit("/", 1)[-1]
+    elif not pattern.startswith(("/", "**/")):
+        pattern = f"{_escape(base.rstrip('/'))}/{pattern.removeprefix('./')}"
+    return _compiled(pattern).fullmatch(path) is not None
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", text)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    out, i = [], 0
+    while i < len(pattern):
+        char = pattern[i]
+        if pattern.startswith("**/", i):
+            out.append("(?:.*/)?")
+            i += 3
+        elif pattern.startswith("**", i):
+            out.append(".*")
+            i += 2
+        elif char == "[" and (end := pattern.find("]", i + 2)) > 0:
+            inner = pattern[i + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            out.append(f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]")
+            i = end + 1
+        else:
+            out.append({"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char))
+            i += 1
+    try:
+        return re.compile("".join(out), re.DOTALL)
+    except re.error:
+        return re.compile(re.escape(pattern))
+
+
+# --- what is allowed -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Type and range of one key. `values` closes a text to a list; `low` and `high` bound a number."""
+
+    type: str
+    low: float = 0.0
+    high: float = float("inf")
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.values:
+            return "one of " + ", ".join(f'"{value}"' for value in self.values)
+        if self.type in ("number", "whole number"):
+            return f"a {self.type} from {self.low:g} to {self.high:g}"
+        return {"text": "a text", "truth": "true or false", "zone": 'a time zone such as "Asia/Tokyo" or "+08:00"'}.get(
+            self.type, self.type
+        )
+
+    def accepts(self, value: object) -> bool:  # noqa: PLR0911 - one return a type
+        if self.type == "truth":
+            return isinstance(value, bool)
+        if self.type in ("number", "whole number"):
+            fits = isinstance(value, int) or (self.type == "number" and isinstance(value, float))
+            return fits and not isinstance(value, bool) and self.low <= value <= self.high  # type: ignore[operator]
+        if self.type == "texts":
+            return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
+        if not isinstance(value, str) or "\0" in value:
+            return False
+        if self.type == "zone":
+            try:
+                zone_offset(value)
+            except ValueError:
+                return False
+            return True
+        return value in self.values if self.values else value != ""
+
+
+_TEXT, _TRUTH, _TEXTS = _Kind("text"), _Kind("truth"), _Kind("texts")
+_TOP: dict[str, _Kind] = {
+    **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
+    **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
+    **dict.fromkeys(("poll", "lock", "source", "run"), _Kind("table")),
+}
+_SECONDS = _Kind("number", 0.01, 86400)
+_POLL: dict[str, _Kind] = {
+    "rest_s": _Kind("number", 0, 10),
+    **dict.fromkeys(("sweep_s", "rescan_s", "network_s", "network_cold_s", "tail_s", "linger_s", "idle_s"), _SECONDS),
+    "network_threads": _Kind("whole number", 1, 256),
+    "max_open_files": _Kind("whole number", 0, 1_000_000),
+}
+_LOCK: dict[str, _Kind] = {
+    "margin_s": _Kind("number", 0, 86400),
+    "staleness": _Kind("whole number", 0, 1_000_000),
+}
+_SOURCE: dict[str, _Kind] = {
+    **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
+    "role": _Kind("text", values=ROLES),
+    "stream": _Kind("text", values=STREAMS),
+    "rank": _Kind("whole number", 0, 2**31 - 1),
+    "zone": _Kind("zone"),
+    **dict.fromkeys(("single_process", "console", "network", "skip"), _TRUTH),
+}
+_SOURCE_KEYS = tuple(key for key in _SOURCE if key != "path")
+_RUN: dict[str, _Kind] = {"name": _TEXT, "path": _TEXT}
+
+
+class _Reader:
+    """Checks tables against what is allowed; finds lines for its errors."""
+
+    def __init__(self, file: Path, text: str) -> None:
+        self._file = file
+        self._lines = text.splitlines()
+
+    def table(self, data: Mapping[str, Any], name: str, allowed: dict[str, _Kind], nth: int = 0) -> dict[str, Any]:
+        for key, value in data.items():
+            kind = allowed.get(key)
+            if kind is None:
+                where = f"[{name}] " if name else ""
+                raise self._error(name, key, nth, f"{where}unknown key `{key}`", f"Allowed here: {', '.join(allowed)}.")
+            if kind.type != "table" and not kind.accepts(value):
+                raise self._error(name, key, nth, f"`{key}` is {value!r}", f"`{key}` must be {_words(kind)}.")
+        return dict(data)
+
+    def strings(self, data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+        value = data.get(key, [])
+        return tuple(str(item) for item in value) if isinstance(value, list) else ()
+
+    def section(self, data: Mapping[str, Any], name: str, allowed: dict[str, _Kind]) -> dict[str, Any]:
+        value = data.get(name, {})
+        if not isinstance(value, dict):
+            raise self._error("", name, 0, f"`{name}` is no table", f"Write [{name}] and its keys below it.")
+        return self.table(value, name, allowed)
+
+    def entries(self, data: Mapping[str, Any], name: str, allowed: dict[str, _Kind]) -> list[dict[str, Any]]:
+        value = data.get(name, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._error("", name, 0, f"`{name}` is no list of tables", f"Write [[{name}]], with two brackets.")
+        out = []
+        for nth, item in enumerate(value):
+            entry = self.table(item, name, allowed, nth)
+            for needed in ("name", "path"):
+                if needed in allowed and needed not in entry:
+                    raise self._error(name, "", nth, f"[[{name}]] without `{needed}`", f'Add {needed} = "...".')
+            entry["line"] = self._line(name, "", nth)
+            out.append(entry)
+        return out
+
+    def _error(self, table: str, key: str, nth: int, what: str, hint: str) -> ConfigError:
+        line = self._line(table, key, nth)
+        return ConfigError(f"{self._file}{f':{line}' if line else ''}: {what}", hint)
+
+    def _line(self, table: str, key: str, nth: int) -> int:
+        """1-based line of `key` (of the header if key is "") in the nth table of that name; 0: cannot be told."""
+        current, seen = "", -1
+        for number, line in enumerate(self._lines, 1):
+            header = re.match(r"\s*\[\[?\s*([\w.\"'-]+)\s*\]?\]", line)
+            if header:
+                current = header[1].strip("\"'")
+                seen += current == table
+                if (current == table and seen == nth and not key) or (not table and current == key):
+                    return number
+                continue
+            inside = bool(key) and current == table and (not table or seen == nth)
+            if inside and re.match(rf"\s*[\"']?{re.escape(key)}[\"']?\s*[=.]", line):
+                return number
+        return 0
+
+
+def _words(kind: _Kind) -> str:
+    return "a list of texts" if kind.type == "texts" else str(kind)
+
+
+def _under(base: Path, value: object) -> Path | None:
+    return None if value is None else base / str(value)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a uid without a name, as in containers
+        return ""
+
+
+def _host() -> str:
+    return socket.gethostname() or "localhost"
