@@ -47,4 +47,4 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) dist build demo-out bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist build tic-demo bench-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
