@@ -47,6 +47,8 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "context": frozenset(),
 }
 
+# The text before a marker that is cited, not printed: `"`, `log:77:`, `>`, "saw ", an escaped newline.
+_CITED = re.compile(r"""[`'"“”‘’(:=>|#*] ?$|[A-Za-z,.;] $|\\n$""")
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -61,7 +63,9 @@ class Rule:
         literals: at least one must occur in the line's bytes; a blank in it may also stand for an ANSI escape.
         pattern: the regular expression, macros expanded.
         regex: `pattern` compiled; applied to the peeled text.
-        anchor: "start": `regex.match` at the payload's start; "any": `regex.search`.
+        anchor: "start": at the payload's start. "any": also in the middle of a line, for what the C side prints without
+            a newline of its own; for faults not behind a quote, a colon or a word and a blank, which is how people and
+            tools cite it. Use `find`, which knows.
         order: rules are tried in growing order; the first fault rule that matches a line wins (catch-alls last).
         wrap: class of wrapper that must have been peeled: "" (any) | kernel | noactor | nccl_warn | ...
         stream: stream to which the program prints the line when nothing else tells: stdout | stderr | "".
@@ -117,7 +121,11 @@ class Rule:
 
     def find(self, text: str) -> re.Match[str] | None:
         """The rule's hit in a peeled text, as `anchor` asks."""
-        return self.regex.match(text) if self.anchor == "start" else self.regex.search(text)
+        if self.anchor == "start":
+            return self.regex.match(text)
+        if self.yields != "fault":
+            return self.regex.search(text)
+        return next((hit for hit in self.regex.finditer(text) if not _CITED.search(text[: hit.start()][-3:])), None)
 
     def render(self, template: str, groups: Mapping[str, str | None]) -> str:
         """Fill `{group}` slots; a group that took no part is ""."""
