@@ -5,7 +5,8 @@
     ├── RuleError            a rule pack cannot be used
     ├── StoreError           the store cannot be opened or read
     │   ├── StoreOwnedError      another daemon writes this store
-    │   └── StoreVersionError    the store was written by a newer program
+    │   ├── StoreVersionError    the store was written by a newer program
+    │   └── StoreFull            no space left: nothing was written, the same commit can be tried again
     ├── UnknownRunError      no such run, or the run has no records
     └── ConnectError         the live endpoint cannot be reached or refuses
 
@@ -54,6 +55,10 @@ class StoreOwnedError(StoreError):
 
 class StoreVersionError(StoreError):
     """The store was written by a newer program."""
+
+
+class StoreFull(StoreError):
+    """No space left where the store lies. Nothing of the commit was written; it can be tried again as it is."""
 
 
 class UnknownRunError(TicError):

@@ -1,0 +1,96 @@
+"""Schema version and forward migrations.
+
+`schema/NNN_name.sql` takes a store from version NNN-1 to NNN, each in one transaction; NNN of the last file is the
+version of this program. `schema/views/*.sql` are applied in name order at every start of a daemon: views hold no data,
+so the newest definition always wins.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tic_daemon import __version__
+from tic_daemon.errors import StoreError, StoreVersionError
+
+if TYPE_CHECKING:
+    import duckdb
+
+SCHEMA = Path(__file__).with_name("schema")
+
+
+def migrations(schema: Path = SCHEMA) -> list[tuple[int, Path]]:
+    """The numbered migrations, lowest first."""
+    return sorted((int(path.name[:3]), path) for path in schema.glob("[0-9][0-9][0-9]_*.sql"))
+
+
+def program_version(schema: Path = SCHEMA) -> int:
+    """The schema version that this program writes and reads."""
+    return migrations(schema)[-1][0]
+
+
+def store_version(con: duckdb.DuckDBPyConnection) -> int:
+    """The schema version of the open store; 0 for an empty file.
+
+    Raises:
+        StoreError: the file is a DuckDB database of something else.
+    """
+    tables = {str(row[0]) for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if not tables:
+        return 0
+    if "store" not in tables:
+        raise StoreError("this DuckDB file is not a store of tic: it has no table `store`", "name another file")
+    row = con.execute("SELECT schema_version FROM store").fetchone()
+    if row is None:
+        raise StoreError("this store is damaged: its table `store` is empty", "start a new store beside it")
+    return int(row[0])
+
+
+def refuse_newer(version: int, schema: Path = SCHEMA) -> None:
+    """Raises StoreVersionError, naming both versions, if the store was written by a newer program."""
+    known = program_version(schema)
+    if version > known:
+        raise StoreVersionError(
+            f"the store has schema version {version}, this program (tic {__version__}) knows up to {known}",
+            "upgrade with `pip install -U tic-tui`, or read the file with any DuckDB client",
+        )
+
+
+def migrate(  # noqa: PLR0917  one call site
+    con: duckdb.DuckDBPyConnection, store_id: str, workspace: str, host: str, now: datetime, schema: Path = SCHEMA
+) -> int:
+    """Brings the open store to this program's version and gives it its views. Returns the version that it had.
+
+    Raises:
+        StoreVersionError: it was written by a newer program. StoreError: a migration or a view failed.
+    """
+    before = store_version(con)
+    refuse_newer(before, schema)
+    for number, path in migrations(schema):
+        if number <= before:
+            continue
+        con.execute("BEGIN")
+        _apply(con, path)
+        if number == 1:
+            con.execute(
+                "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?)", [store_id, number, __version__, workspace, host, now]
+            )
+        else:
+            con.execute("UPDATE store SET schema_version = ?, program_version = ?", [number, __version__])
+        con.execute("COMMIT")
+    con.execute("BEGIN")
+    for path in sorted((schema / "views").glob("*.sql")):
+        _apply(con, path)
+    con.execute("COMMIT")
+    return before
+
+
+def _apply(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
+
+    try:
+        con.execute(path.read_text(encoding="utf-8"))
+    except duckdb.Error as error:
+        con.execute("ROLLBACK")
+        raise StoreError(f"cannot apply {path.name} to the store: {error}") from error
