@@ -2,8 +2,8 @@
 
 The statement's type alone is not enough. `SELECT * FROM force_checkpoint()`, `enable_logging()` and
 `json_execute_serialized_sql(...)` are of type SELECT and go through although `lock_configuration` is on (tried with
-DuckDB 1.5.6), and `PRAGMA x` is parsed into a SELECT. So, after the type, the parse tree is walked: table functions must
-be on a list of those that only read or generate, and scalar functions that act are refused. `query()` and
+DuckDB 1.5.6), and `PRAGMA x` is parsed into a SELECT. So, after the type, the parse tree is walked: table functions
+must be on a list of those that only read or generate, and scalar functions that act are refused. `query()` and
 `query_table()` take SQL as text, behind the walk's back: refused.
 
 This is the second of two nets. The first is the connection: `enable_external_access=false` and

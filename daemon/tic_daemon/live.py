@@ -1,0 +1,221 @@
+"""The live endpoint: SQL over HTTP on the store that this daemon writes, while it writes it.
+
+    POST /sql     {"sql", "params", "as_of", "max_rows", "timeout_s"} -> Arrow IPC stream; JSON if Accept says so
+    GET  /health  {"ok": true, "store_id"}, the only answer without a token
+
+DuckDB lets no second process open a file that is being written, so readers ask its writer. They cannot slow it: a
+thread with an event loop of its own, a cursor of its own for each request, at most four queries at a time, each with a
+deadline, a cap on rows and bytes, and an end when its client is gone. Nobody can write here: store/sqlguard.py and the
+connection's own settings see to it.
+
+Where it listens and its token stand in daemon.json (mode 0600, written atomically); the token is in no argv and no log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import threading
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from tic_daemon import __version__
+from tic_daemon.errors import ConfigError, TicError
+from tic_daemon.live_http import Endpoint, Limits
+from tic_daemon.store.layout import StoreLayout, read_json, write_private_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import duckdb
+
+log = logging.getLogger("tic_daemon.live")
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class LiveServer:
+    """The endpoint of one store. `start()` returns when it answers; `stop()` when its thread is gone.
+
+    Args:
+        connect: gives a new cursor on the store, private to one request; called in worker threads.
+        layout: where daemon.json goes, and whose store_id it names.
+        spool: JSON text of marks and attempts that are not taken in yet, for the views to overlay; None for none.
+        host: a loopback address. There is no transport encryption yet, so others are refused.
+        port: 0 lets the system choose.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], duckdb.DuckDBPyConnection],
+        layout: StoreLayout,
+        *,
+        spool: Callable[[], str | None] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        limits: Limits | None = None,
+    ) -> None:
+        if host not in LOOPBACK:
+            raise ConfigError(
+                f"the live endpoint cannot listen on {host}: only loopback addresses, as it has no encryption",
+                "reach it from elsewhere with: ssh -L PORT:127.0.0.1:PORT this-host",
+            )
+        self._layout = layout
+        self._host, self._port = host, port
+        self._limits = limits or Limits()
+        self.token = secrets.token_urlsafe(32)
+        self._endpoint = Endpoint(connect, self.token, layout.store_id, self._limits, spool=spool)
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+        self.url = ""
+
+    def start(self) -> None:
+        """Binds, serves in a thread of its own, then publishes daemon.json.
+
+        Raises:
+            TicError: the port cannot be bound, or the server does not come up.
+        """
+        listener = _bind(self._host, self._port)
+        port = listener.getsockname()[1]
+        self.url = f"http://{'[::1]' if self._host == '::1' else self._host}:{port}"
+        app = Starlette(
+            routes=[
+                Route("/sql", self._endpoint.sql, methods=["POST"]),
+                Route("/health", self._endpoint.health, methods=["GET"]),
+            ],
+            exception_handlers=self._endpoint.exception_handlers(),
+        )
+        config = uvicorn.Config(
+            self._endpoint.guarded(app),
+            http=_protocol(self._limits),
+            ws="none",
+            lifespan="off",
+            loop="asyncio",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=int(self._limits.silent_s),
+            timeout_graceful_shutdown=1,
+            h11_max_incomplete_event_size=32 * 1024,
+        )
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a stranger's garbage must not fill daemon.log
+        self._server = server = _Server(config)
+        self._thread = threading.Thread(target=server.serve_here, args=(listener,), name="tic-live", daemon=True)
+        self._thread.start()
+        if not server.up.wait(10) or not server.started:
+            self.stop()
+            raise TicError(f"the live endpoint did not come up on {self.url}")
+        write_private_json(self._layout.daemon_file, self._description())
+
+    def stop(self) -> None:
+        """Ends running queries and the server, and takes daemon.json away if it is still ours."""
+        self._endpoint.stop_all()
+        if self._server is not None:
+            self._server.leave()
+        if self._thread is not None:
+            self._thread.join(5)
+        if read_json(self._layout.daemon_file).get("token") == self.token:
+            self._layout.daemon_file.unlink(missing_ok=True)
+
+    def _description(self) -> dict[str, object]:
+        return {
+            "url": self.url,
+            "token": self.token,
+            "pid": os.getpid(),
+            "host": self._layout.host,
+            "store_id": self._layout.store_id,
+            "started_at": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "program_version": __version__,
+        }
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if host == "::1" else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as e:
+        listener.close()
+        raise TicError(f"cannot listen on {host} port {port}: {e.strerror}", "port 0 lets the system choose") from e
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but woken by an event instead of ten times a second: an idle daemon must cost nothing."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving: asyncio.Event | None = None
+
+    def serve_here(self, listener: socket.socket) -> None:
+        """The thread's body."""
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self.serve(sockets=[listener]))
+        except Exception:
+            log.exception("the live endpoint ended")
+        finally:
+            listener.close()
+            self.up.set()
+
+    def leave(self) -> None:
+        """From another thread: stop accepting, end open requests, return from `serve_here`."""
+        self.should_exit = True
+        if self._loop is not None and self._leaving is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed already
+                self._loop.call_soon_threadsafe(self._leaving.set)
+
+    async def main_loop(self) -> None:
+        self._loop, self._leaving = asyncio.get_running_loop(), asyncio.Event()
+        self.up.set()
+        if not self.should_exit:
+            await self._leaving.wait()
+
+
+def _protocol(limits: Limits) -> type[H11Protocol]:
+    class Protocol(H11Protocol):
+        """HTTP/1.1 that drops connections beyond a number, and silent ones: each costs the daemon a descriptor."""
+
+        _watch: asyncio.TimerHandle | None = None
+        _last: object = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.abort()
+            else:
+                self._rearm()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._watch is not None:
+                self._watch.cancel()
+            super().connection_lost(exc)
+
+        def _rearm(self) -> None:
+            self._watch = self.loop.call_later(limits.silent_s, self._drop_if_silent)
+
+        def _drop_if_silent(self) -> None:
+            if self.transport.is_closing():  # but its client takes nothing, so that it never gets closed
+                self.transport.abort()
+                return
+            between = self.cycle is None or self.cycle.response_complete
+            if between and self._last is self.cycle:
+                self.transport.abort()
+                return
+            self._last = self.cycle if between else object()
+            self._rearm()
+
+    return Protocol
