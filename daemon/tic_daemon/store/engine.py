@@ -87,7 +87,7 @@ class Engine:
     def lock_down(self) -> None:
         """After the schema is in place: no file but those of the snapshot directory, and settings are fixed."""
         con = self.con
-        con.execute("SET TimeZone = 'UTC'")
+        con.execute("SET GLOBAL TimeZone = 'UTC'")
         con.execute("SET allowed_directories = [" + _quote(str(self._layout.snapshot_dir)) + "]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")

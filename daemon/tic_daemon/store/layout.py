@@ -186,6 +186,21 @@ def stores_under(target: Path) -> list[StoreLayout]:
     return [single] if single else []
 
 
+def spool_dir_of(target: Path) -> Path | None:
+    """The spool of a workspace, a state directory, a store directory or a store's file; None if it is none of them.
+
+    A directory becomes a workspace when a daemon watches it for the first time.
+    """
+    target = target.absolute()
+    if target.is_file():
+        target = target.parent
+    if StoreLayout.of(target):
+        return target.parent / "spool"
+    if target.name == STATE_DIR or (target.is_dir() and not (target / STATE_DIR).is_dir() and stores_under(target)):
+        return target / "spool"
+    return target / STATE_DIR / "spool" if (target / STATE_DIR).is_dir() else None
+
+
 def _last_written(layout: StoreLayout) -> float:
     newest = 0.0
     for path in (layout.wal, layout.readable_database, layout.owner_file, layout.directory):

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 SCHEMA = Path(__file__).with_name("schema")
 
 
-def migrations(schema: Path = SCHEMA) -> list[tuple[int, Path]]:
+def migrations(schema: Path | None = None) -> list[tuple[int, Path]]:
     """The numbered migrations, lowest first."""
-    return sorted((int(path.name[:3]), path) for path in schema.glob("[0-9][0-9][0-9]_*.sql"))
+    return sorted((int(path.name[:3]), path) for path in (schema or SCHEMA).glob("[0-9][0-9][0-9]_*.sql"))
 
 
-def program_version(schema: Path = SCHEMA) -> int:
+def program_version(schema: Path | None = None) -> int:
     """The schema version that this program writes and reads."""
     return migrations(schema)[-1][0]
 
@@ -47,7 +47,7 @@ def store_version(con: duckdb.DuckDBPyConnection) -> int:
     return int(row[0])
 
 
-def refuse_newer(version: int, schema: Path = SCHEMA) -> None:
+def refuse_newer(version: int, schema: Path | None = None) -> None:
     """Raises StoreVersionError, naming both versions, if the store was written by a newer program."""
     known = program_version(schema)
     if version > known:
@@ -58,7 +58,7 @@ def refuse_newer(version: int, schema: Path = SCHEMA) -> None:
 
 
 def migrate(  # noqa: PLR0917  one call site
-    con: duckdb.DuckDBPyConnection, store_id: str, workspace: str, host: str, now: datetime, schema: Path = SCHEMA
+    con: duckdb.DuckDBPyConnection, store_id: str, workspace: str, host: str, now: datetime, schema: Path | None = None
 ) -> int:
     """Brings the open store to this program's version and gives it its views. Returns the version that it had.
 
@@ -80,7 +80,7 @@ def migrate(  # noqa: PLR0917  one call site
             con.execute("UPDATE store SET schema_version = ?, program_version = ?", [number, __version__])
         con.execute("COMMIT")
     con.execute("BEGIN")
-    for path in sorted((schema / "views").glob("*.sql")):
+    for path in sorted(((schema or SCHEMA) / "views").glob("*.sql")):
         _apply(con, path)
     con.execute("COMMIT")
     return before

@@ -1,7 +1,7 @@
 """Statements that write sources and cursors of a tick at once, from an Arrow table, one row a key.
 
-Not by lists as parameters: binding them, DuckDB's Python client looks for the module pandas once per element, which costs
-300 ms for a hundred cursors where it is not installed (measured).
+Not by lists as parameters: binding them, DuckDB's Python client looks for the module pandas once per element, which
+costs 300 ms for a hundred cursors where it is not installed (measured).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _statement(table: str, cls: type, names: tuple[str, ...], key: tuple[str, ..
         return pa.int32() if name in _INT32 else _ARROW[base]
 
     listed = ", ".join((*names, "observed_at"))
-    sql = f"INSERT INTO {table} ({listed}) SELECT {listed} FROM _batch"
+    sql = f"INSERT INTO {table} ({listed}) SELECT {listed} FROM _batch"  # noqa: S608  names from classes
     if key:
         changed = [name for name in (*names, "observed_at") if name not in key]
         sql += f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET " + ", ".join(f"{c} = excluded.{c}" for c in changed)

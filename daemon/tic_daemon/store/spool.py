@@ -1,0 +1,406 @@
+"""Marks and attempts that people make: one fsynced line each, in a file of the process that made it.
+
+    Spool         appends lines; works with a live daemon, without one, after the run, and from another host
+    SpoolReader   the daemon's side: lines not yet taken in, by file and offset
+    overlay       a reader's side: all lines as the JSON text of the session variable `spool` (000_base.sql)
+
+A line is a JSON object: {"id", "kind": "mark" | "attempt", ...columns of table mark or run_attempt}, an attempt's with
+"cut": [[source_id, generation, byte_offset], ...]. Everything in it is data: validated, capped, never run.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import logging
+import os
+import re
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tic_daemon.errors import StoreError
+from tic_daemon.store.layout import StoreLayout, local_host, make_private_dir, spool_dir_of
+from tic_daemon.store.rows import AttemptRow, MarkRow
+
+log = logging.getLogger(__name__)
+
+SCOPES = ("run", "attempt", "record")
+VERDICTS = ("inconclusive", "note", "retract")
+FROM_KINDS = ("now", "time", "source", "scheduler", "manifest")
+
+LINE_BYTES = 8 << 20
+OVERLAY_BYTES = 32 << 20
+CUT_ROWS = 200_000
+_CAPS = {"reason": 4000, "run_id": 500, "target": 500, "who": 200, "host": 200, "id": 64}
+_RECORD = re.compile(r"\d{1,19}:\d{1,10}:\d{1,19}")
+_INT64, _INT32 = 1 << 63, 1 << 31
+
+
+class SpoolError(StoreError):
+    """A mark or an attempt cannot be accepted as it is, or cannot be written."""
+
+    exit_code = 2
+
+
+class Spool:
+    """One process's own spool file; created by the first line. Thread-safe.
+
+    Args:
+        directory: `.tic/spool` of the workspace. `Spool.at` finds it from what the user named.
+        host, who: names of this machine and of the person, for the lines.
+    """
+
+    def __init__(self, directory: Path, *, host: str | None = None, who: str | None = None) -> None:
+        self._host = host or local_host()
+        self._who = who or _user()
+        self.path = directory / f"{self._host}-{os.getpid()}-{uuid.uuid4().hex}.jsonl"
+        self._lock = threading.Lock()
+
+    @classmethod
+    def at(cls, target: str | Path, *, who: str | None = None) -> Spool:
+        """The spool of a workspace, a state or store directory, or a store's file in one.
+
+        Raises:
+            SpoolError: `target` is a URL, or belongs to no state directory.
+        """
+        directory = None if "://" in str(target) else spool_dir_of(Path(target))
+        if directory is None:
+            raise SpoolError(
+                f"marks cannot be written for {target}: it is in no workspace",
+                "name the workspace directory, the one that holds .tic/",
+            )
+        return cls(directory, who=who)
+
+    def mark(
+        self,
+        run_id: str,
+        *,
+        reason: str,
+        verdict: str = "inconclusive",
+        scope: str = "run",
+        attempt: int | None = None,
+        target: str = "",
+    ) -> MarkRow:
+        """Writes what a person says of a run, an attempt or a record; see `MarkRow` for the fields.
+
+        Raises:
+            SpoolError: a field is not acceptable (an empty reason, an unknown verdict, ...) or cannot be written.
+        """
+        row = MarkRow(
+            uuid.uuid4().hex, run_id, attempt, scope, target, verdict, reason, self._who, _utcnow(), self._host
+        )
+        self._append("mark", _checked_mark(row), asdict(row))
+        return row
+
+    def attempt(
+        self,
+        run_id: str,
+        *,
+        reason: str,
+        from_kind: str = "now",
+        from_time: datetime | None = None,
+        cut: Sequence[tuple[int, int, int]] = (),
+    ) -> AttemptRow:
+        """Declares a new attempt of a run; see `AttemptRow` for the fields.
+
+        Raises:
+            SpoolError: a field is not acceptable or cannot be written.
+        """
+        row = AttemptRow(
+            uuid.uuid4().hex, run_id, from_kind, _naive(from_time), reason, self._who, _utcnow(), self._host, tuple(cut)
+        )
+        self._append("attempt", _checked_attempt(row), asdict(row))
+        return row
+
+    def _append(self, kind: str, complaint: str, fields: dict[str, object]) -> None:
+        if complaint:
+            raise SpoolError(f"the {kind} is not accepted: {complaint}")
+        line = json.dumps({"kind": kind, **fields}, default=datetime.isoformat, separators=(",", ":")).encode() + b"\n"
+        if len(line) > LINE_BYTES:
+            raise SpoolError(f"the {kind} is not accepted: it is {len(line)} bytes long")
+        try:
+            make_private_dir(self.path.parent)
+            with self._lock:
+                fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                try:
+                    _write_all(fd, line)
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                directory = os.open(self.path.parent, os.O_RDONLY)
+                try:
+                    os.fsync(directory)
+                finally:
+                    os.close(directory)
+        except OSError as error:
+            raise SpoolError(
+                f"cannot write the {kind} to {self.path}: {error.strerror or error}",
+                "the workspace's .tic/spool must be writable for you",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Lines of the spool that were read and not yet taken in, oldest first; false if there are none."""
+
+    marks: tuple[MarkRow, ...] = ()
+    attempts: tuple[AttemptRow, ...] = ()
+    offsets: dict[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.offsets)
+
+
+class SpoolReader:
+    """The daemon's side. Offsets are kept in memory only: after a restart all lines come again, and the writer leaves
+    out the ids that it has.
+
+    `rejected` counts lines that were complete and not acceptable; each is logged once, when it is taken.
+    """
+
+    def __init__(self, layout: StoreLayout) -> None:
+        self._directory = layout.spool_dir
+        self._offsets: dict[str, int] = {}
+        self.rejected = 0
+
+    def pending(self) -> Pending:
+        """What stands in the spool after the last `taken`. Reads nothing if no file has grown."""
+        rows: list[MarkRow | AttemptRow] = []
+        offsets: dict[str, int] = {}
+        for path, size in _files(self._directory):
+            start = self._offsets.get(path.name, 0)
+            if size <= start:
+                continue
+            data, end = _whole_lines(path, start)
+            if end == start:
+                continue
+            offsets[path.name] = end
+            for line in data:
+                row = parse_line(line)
+                if isinstance(row, str):
+                    self.rejected += 1
+                    log.warning("%s: a line is left out: %s", path, row)
+                else:
+                    rows.append(row)
+        rows.sort(key=_when)
+        return Pending(
+            tuple(row for row in rows if isinstance(row, MarkRow)),
+            tuple(row for row in rows if isinstance(row, AttemptRow)),
+            offsets,
+        )
+
+    def taken(self, pending: Pending) -> None:
+        """Says that the lines of `pending` are committed."""
+        self._offsets.update(pending.offsets)
+
+
+def overlay(directory: Path) -> str | None:
+    """All acceptable lines of a spool as the JSON text of a list, ids once, oldest first; None if there are none.
+
+    Lines that the daemon has taken in may be among them: the views drop those.
+    """
+    rows: dict[str, MarkRow | AttemptRow] = {}
+    left = OVERLAY_BYTES
+    for path, size in _files(directory):
+        left -= size
+        if left < 0:
+            raise SpoolError(f"the spool {directory} holds over {OVERLAY_BYTES >> 20} MB", "move old files away")
+        for line in _whole_lines(path, 0)[0]:
+            row = parse_line(line)
+            if not isinstance(row, str):
+                rows.setdefault(row.id, row)
+    if not rows:
+        return None
+    ordered = sorted(rows.values(), key=_when)
+    return json.dumps(
+        [{"kind": "mark" if isinstance(row, MarkRow) else "attempt", **asdict(row)} for row in ordered],
+        default=datetime.isoformat,
+    )
+
+
+def parse_line(line: bytes) -> MarkRow | AttemptRow | str:
+    """One spool line as a row, or what is wrong with it."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return "it is no JSON"
+    if not isinstance(value, dict):
+        return "it is no JSON object"
+    try:
+        if value.get("kind") == "mark":
+            mark = MarkRow(
+                _text(value, "id"), _text(value, "run_id"), _int(value.get("attempt"), _INT32), _text(value, "scope"),
+                _text(value, "target"), _text(value, "verdict"), _text(value, "reason"), _text(value, "who"),
+                _time(value["marked_at"]), _text(value, "host"),
+            )  # fmt: skip
+            return _checked_mark(mark) or mark
+        if value.get("kind") == "attempt":
+            from_time = value.get("from_time")
+            attempt = AttemptRow(
+                _text(value, "id"), _text(value, "run_id"), _text(value, "from_kind"),
+                None if from_time is None else _time(from_time), _text(value, "reason"), _text(value, "who"),
+                _time(value["declared_at"]), _text(value, "host"), _cut(value.get("cut", [])),
+            )  # fmt: skip
+            return _checked_attempt(attempt) or attempt
+    except (KeyError, ValueError, OverflowError) as error:
+        return f"a field is missing or not of its kind: {error}"
+    return "its kind is neither mark nor attempt"
+
+
+# --- checks: the same for what we write and what we read ------------------------------------------------------------
+
+
+def _checked_mark(row: MarkRow) -> str:
+    if row.verdict not in VERDICTS:
+        return f"the verdict must be one of {', '.join(VERDICTS)}"
+    if row.scope not in SCOPES:
+        return f"the scope must be one of {', '.join(SCOPES)}"
+    if row.scope == "record" and row.verdict != "retract" and not _RECORD.fullmatch(row.target):
+        return "the target of a record is <source_id>:<generation>:<byte_offset>"
+    if row.scope == "attempt" and (row.attempt is None or row.attempt < 1):
+        return "the scope attempt needs the attempt's number"
+    return _checked_texts(row)
+
+
+def _checked_attempt(row: AttemptRow) -> str:
+    if row.from_kind not in FROM_KINDS:
+        return f"from_kind must be one of {', '.join(FROM_KINDS)}"
+    if (row.from_kind == "time") != (row.from_time is not None):
+        return "from_time stands with from_kind time, and only there"
+    if len(row.cut) > CUT_ROWS:
+        return f"its cut names over {CUT_ROWS} sources"
+    return _checked_texts(row)
+
+
+def _checked_texts(row: MarkRow | AttemptRow) -> str:
+    if not row.reason.strip():
+        return "a reason is required"
+    if not row.run_id.strip():
+        return "the run is not named"
+    if not row.id:
+        return "it has no id"
+    for name, cap in _CAPS.items():
+        text = str(getattr(row, name, ""))
+        if len(text) > cap:
+            return f"{name} is longer than {cap} characters"
+        if not _is_unicode(text):
+            return f"{name} holds a lone surrogate"
+    return ""
+
+
+def _text(value: dict[str, object], name: str) -> str:
+    text = value.get(name, "")
+    if not isinstance(text, str):
+        raise ValueError(f"{name} is no text")
+    return text
+
+
+def _int(value: object, limit: int) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
+        raise ValueError("not a whole number in range")
+    return value
+
+
+def _time(value: object) -> datetime:
+    if not isinstance(value, str):
+        raise ValueError("not a time")
+    moment = _naive(datetime.fromisoformat(value))
+    if moment is None:
+        raise ValueError("not a time")
+    return moment
+
+
+def _cut(value: object) -> tuple[tuple[int, int, int], ...]:
+    if not isinstance(value, list) or len(value) > CUT_ROWS:
+        raise ValueError("cut")
+    rows = []
+    for item in value:
+        if not isinstance(item, list) or len(item) != 3:
+            raise ValueError("cut")
+        source, generation, offset = _int(item[0], _INT64), _int(item[1], _INT32), _int(item[2], _INT64)
+        if source is None or generation is None or offset is None:
+            raise ValueError("cut")
+        rows.append((source, generation, offset))
+    return tuple(rows)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _naive(moment: datetime | None) -> datetime | None:
+    """A time as the store keeps it: naive UTC."""
+    if moment is None or moment.tzinfo is None:
+        return moment
+    return moment.astimezone(UTC).replace(tzinfo=None)
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def _files(directory: Path) -> Iterator[tuple[Path, int]]:
+    """Spool files and their sizes, by name. A missing directory is an empty spool."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [
+                (Path(entry.path), entry.stat(follow_symlinks=False).st_size)
+                for entry in entries
+                if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False)
+            ]
+    except OSError:
+        return
+    yield from sorted(found)
+
+
+def _whole_lines(path: Path, start: int) -> tuple[list[bytes], int]:
+    """Lines that end in a newline from `start` on, and the offset after them. A torn last line waits for its end."""
+    lines: list[bytes] = []
+    end = start
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            while line := file.readline(LINE_BYTES + 1):
+                if line.endswith(b"\n"):
+                    lines.append(line)
+                    end = file.tell()
+                elif len(line) > LINE_BYTES:
+                    lines.append(b"")  # too long: reported as unreadable once, and skipped to its end
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(LINE_BYTES)
+                    end = file.tell()
+    except OSError as error:
+        log.warning("cannot read %s: %s", path, error)
+    return lines, end
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """Writes all of `data`; a short write (a full disk) is an error, and its torn line is no line to any reader."""
+    written = os.write(fd, data)
+    if written != len(data):
+        os.write(fd, b"\n")  # ends the torn line, so that the next one is not glued to it
+        raise OSError(28, "no space left on device")
+
+
+def _when(row: MarkRow | AttemptRow) -> tuple[datetime, str]:
+    return (row.marked_at if isinstance(row, MarkRow) else row.declared_at, row.id)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return f"uid {os.getuid()}"
+
+
+def _utcnow() -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None)
