@@ -97,6 +97,11 @@ def _check_tree(con: duckdb.DuckDBPyConnection, sql: str) -> None:
         # The parser called it a SELECT, the serialiser does not: a PRAGMA, or syntax that cannot be looked into.
         raise SqlRefused(f"only a plain SELECT is allowed: {tree.get('error_message', 'it cannot be examined')}", _HINT)
     for node in _nodes(tree):
+        # FROM 'name.ext' is a file to DuckDB. Reading the store's own file would drop the daemon's lock (tried with
+        # read_blob), and that file is allowed even without external access.
+        table = node.get("table_name")
+        if isinstance(table, str) and ("/" in table or "." in table):
+            raise SqlRefused(f"{table!r} is not a view: files cannot be read here", "query the views")
         if node.get("type") == "TABLE_FUNCTION":
             function = node.get("function")
             name = str(function.get("function_name", "")).lower() if isinstance(function, dict) else ""
