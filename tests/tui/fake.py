@@ -1,0 +1,196 @@
+"""A reader over in-memory DuckDB tables that bear the names and columns of the public views."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import duckdb
+
+NOW = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
+
+SCHEMA = """
+CREATE TABLE runs (run_id VARCHAR, attempt INTEGER, state VARCHAR, locked BOOLEAN, first_fault_rec_id BIGINT,
+  last_step BIGINT, last_event_at TIMESTAMP, last_observed_at TIMESTAMP, mismatches BIGINT, faults BIGINT,
+  wandb_gaps BIGINT, marked BOOLEAN);
+CREATE TABLE mismatches (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, step BIGINT, step_carried BOOLEAN,
+  policy VARCHAR, input VARCHAR, phase VARCHAR, rank VARCHAR, repeat VARCHAR, scope VARCHAR, intervention VARCHAR,
+  metric VARCHAR, value DOUBLE, reference VARCHAR, self_repeat DOUBLE, noise_ratio DOUBLE, report VARCHAR,
+  classification VARCHAR, parse_state VARCHAR, admissibility VARCHAR, reason VARCHAR, marked BOOLEAN,
+  is_evidence BOOLEAN, not_evidence_because VARCHAR, graph_mode VARCHAR, step_kind VARCHAR, prefix_cache VARCHAR,
+  prefix_hit_rate VARCHAR, weight_phase VARCHAR, host VARCHAR, pid BIGINT, path VARCHAR, source_id BIGINT,
+  generation INTEGER, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP,
+  observed_at TIMESTAMP, raw VARCHAR);
+CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VARCHAR, kind VARCHAR, verdict VARCHAR,
+  locks BOOLEAN, rank VARCHAR, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, echo_of BIGINT,
+  path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP);
+CREATE TABLE locks (run_id VARCHAR, attempt INTEGER, first_fault_rec_id BIGINT, locked_after BIGINT,
+  locked_order_unknown BIGINT, suspect BIGINT);
+CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank VARCHAR, host VARCHAR, pid BIGINT,
+  field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
+CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, role VARCHAR, track VARCHAR, phase VARCHAR,
+  version VARCHAR);
+CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, scope VARCHAR, target VARCHAR,
+  verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
+CREATE TABLE steps (run_id VARCHAR, step BIGINT);
+CREATE TABLE sources (source_id BIGINT, run_id VARCHAR, bytes_read BIGINT, last_growth_at TIMESTAMP, state VARCHAR);
+"""
+
+RAW = (
+    "[mismatch] run={run} step={step} policy=p{step} input=ab12 phase=decode rank=0 repeat=0\n"
+    "  scope=fixed-input intervention=none\n"
+    "  metric=logprob_mae value={value} reference=run/0/logprobs\n"
+    "  self_repeat=0.0012 report=reports/{step}.json classification=unknown\n"
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    truncated: bool
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class Connection:
+    kind: str
+    state: str
+    since: datetime | None
+    detail: str
+    target: str
+
+
+class FakeStore:
+    """The store behind the readers: tests write it while a screen reads."""
+
+    def __init__(self) -> None:
+        self.db = duckdb.connect(":memory:")
+        self.db.execute(SCHEMA)
+        self.lock = threading.Lock()
+        self.up = True
+        self.opened = 0
+        self.asked: list[str] = []
+
+    def open(self, target: str) -> FakeReader:
+        self.opened += 1
+        if not self.up:
+            raise ConnectionError("nobody answers at \x1b]0;owned\x07 the endpoint")
+        return FakeReader(self)
+
+    def write(self, sql: str, params: Sequence[object] = ()) -> None:
+        with self.lock:
+            self.db.execute(sql, list(params))
+
+    def grow(self) -> None:
+        self.write("UPDATE sources SET bytes_read = bytes_read + 1")
+
+    def run(self, run_id: str, *, state: str = "moving", locked: bool = False, attempt: int = 1, seen: int = 0) -> None:
+        at = NOW - timedelta(seconds=seen)
+        self.write(
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 11, ?, ?, 0, 0, 0, false)",
+            [run_id, attempt, state, locked, 9001 if locked else None, at, at],
+        )
+        self.write("INSERT INTO sources VALUES (1, ?, 100, ?, 'growing')", [run_id, at])
+
+    def mismatch(
+        self, rec_id: int, run_id: str, *, step: int = 0, value: float | None = 0.0123, evidence: bool = True,
+        admissibility: str = "admissible", reason: str = "", metric: str = "logprob_mae", raw: str = "",
+        because: str = "", attempt: int = 1,
+    ) -> None:  # fmt: skip
+        noise = 0.0012
+        self.write(
+            "INSERT INTO mismatches VALUES (?, ?, ?, ?, false, ?, 'ab12', 'decode', '0', '0', 'fixed-input', 'none', ?,"
+            " ?, 'run/0/logprobs', ?, ?, ?, 'unknown', 'ok', ?, ?, false, ?, ?, 'FULL_AND_PIECEWISE', 'unknown', 'on',"
+            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?)",
+            [
+                rec_id, run_id, attempt, step, f"p{step}", metric, value, noise, None if value is None else value / noise,
+                f"reports/{step}.json", admissibility, reason, evidence, because or None,
+                f"/logs/{run_id}/worker-0.log", rec_id * 4 + 1, rec_id * 240, NOW, NOW,
+                raw or RAW.format(run=run_id, step=step, value=value),
+            ],
+        )  # fmt: skip
+        self.write("UPDATE runs SET mismatches = mismatches + 1 WHERE run_id = ?", [run_id])
+        self.grow()
+
+    def fault(
+        self, rec_id: int, run_id: str, *, kind: str = "cuda_illegal_memory_access", verdict: str = "confirmed",
+        locks: bool = True, step: int | None = 8, text: str = "CUDA error: an illegal memory access was encountered",
+    ) -> None:  # fmt: skip
+        self.write(
+            "INSERT INTO faults VALUES (?, ?, 1, 'L', ?, ?, ?, '3', 4524, 'node1', '700', ?, ?, NULL,"
+            " ?, 812, 90210, 91, ?, ?)",
+            [rec_id, run_id, kind, verdict, locks, step, text, f"/logs/{run_id}/worker-3.log", NOW, NOW],
+        )
+        self.write("UPDATE runs SET faults = faults + 1 WHERE run_id = ?", [run_id])
+        self.grow()
+
+    def demo(self) -> None:
+        """Three runs as a person would meet them: one locked, one well, one that ended."""
+        self.run("grpo-tiny-a", locked=True)
+        for n in range(40):
+            late = n > 28
+            self.mismatch(
+                100 + n, "grpo-tiny-a", step=n // 2, value=0.004 + 0.0007 * (n % 7) + (0.09 if late else 0),
+                evidence=n <= 24, admissibility="locked" if late else "suspect" if n > 24 else "admissible",
+                reason="after the fault" if late else "", because="after the CUDA fault" if late else "order unknown" if n > 24 else "",
+            )  # fmt: skip
+        self.fault(9001, "grpo-tiny-a", step=14)
+        self.fault(9002, "grpo-tiny-a", kind="nccl_watchdog_timeout", locks=False, step=15,
+                   text="[rank2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=412)")  # fmt: skip
+        self.write("INSERT INTO locks VALUES ('grpo-tiny-a', 1, 9001, 9, 2, 4)")
+        self.run("ppo-qwen3-8b-dapo-longer-name", seen=90, state="quiet")
+        for n in range(12):
+            self.mismatch(300 + n, "ppo-qwen3-8b-dapo-longer-name", step=n, value=0.002 + 0.0002 * (n % 5))
+        self.run("sft-warmup", state="ended", seen=86400 * 3)
+        for role, graph in (("rollout", "FULL_AND_PIECEWISE"), ("trainer", None)):
+            self.write(
+                "INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, ?, '0', 'node1', 4521, 'graph_mode', ?, ?, ?, ?)",
+                [role, "FULL", graph, NOW, NOW],
+            )
+        self.write("INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, 'rollout', '0', 'node1', 4521, 'prefix_cache',"
+                   " NULL, 'on', ?, ?)", [NOW, NOW])  # fmt: skip
+        self.write("INSERT INTO weight_lifecycle VALUES (50, 'grpo-tiny-a', 'rollout', 'residency', 'awake', NULL)")
+        self.write("INSERT INTO steps SELECT 'grpo-tiny-a', range FROM range(20)")
+        self.mark("mark-1", "grpo-tiny-a")
+        self.grow()
+
+    def mark(self, id: str, run_id: str, *, verdict: str = "inconclusive", reason: str = "wrong tokenizer") -> None:
+        self.write(
+            "INSERT INTO marks VALUES (1, ?, ?, NULL, 'run', '', ?, ?, 'ada', ?, false)",
+            [id, run_id, verdict, reason, NOW],
+        )
+        self.write("UPDATE runs SET marked = true WHERE run_id = ?", [run_id])
+
+
+class FakeReader:
+    """`tic_daemon.store.reader.Reader` over a FakeStore."""
+
+    def __init__(self, store: FakeStore) -> None:
+        self._store = store
+
+    def query(
+        self, sql: str, params: Sequence[object] = (), *, as_of: datetime | None = None, max_rows: int = 100_000,
+        timeout_s: float = 5.0,
+    ) -> Result:  # fmt: skip
+        if not self._store.up:
+            raise ConnectionError("the endpoint went away")
+        with self._store.lock:
+            self._store.asked.append(sql)
+            cursor = self._store.db.execute(sql, list(params))
+            names = tuple(d[0] for d in cursor.description)
+            rows = cursor.fetchmany(max_rows + 1)
+        return Result(names, (), rows[:max_rows], len(rows) > max_rows, 0.0)
+
+    def connection(self) -> Connection:
+        return Connection("live", "connected" if self._store.up else "disconnected", NOW, "", "fake")
+
+    def interrupt(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

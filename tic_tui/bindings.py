@@ -1,0 +1,235 @@
+"""The one binding table. Dispatch, footer, help, docs and tests come from it; no key is handled anywhere else.
+
+Users remap keys in TOML:
+
+    [keys]
+    inconclusive = "I"
+    follow = ["f", "ctrl+f"]
+
+Two actions of one screen on one key are an error that names file and line.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tic_daemon.errors import ConfigError
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+RUNS, RUN, INSPECT, HELP, MARK = "runs", "run", "inspect", "help", "mark"
+SCREENS: Final = (RUNS, RUN, INSPECT, HELP, MARK)
+_VIEWS: Final = frozenset({RUNS, RUN, INSPECT})
+_LISTS: Final = frozenset({RUNS, RUN, INSPECT, HELP})
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One action.
+
+    Attributes:
+        id: its name in keys.toml and, as `action_<id>`, in the code.
+        keys: keys in Textual's notation, the first is shown.
+        label: at most twelve cells, for the footer.
+        help: one sentence.
+        screens: where it works.
+        writing: turned off by --read-only.
+        footer: rank in the footer (1 first); 0: not shown there.
+    """
+
+    id: str
+    keys: tuple[str, ...]
+    label: str
+    help: str
+    screens: frozenset[str]
+    writing: bool = False
+    footer: int = 0
+
+
+def _key(
+    id: str, keys: str, label: str, help: str, screens: Iterable[str], *, writing: bool = False, footer: int = 0
+) -> Key:
+    return Key(id, tuple(keys.split()), label, help, frozenset(screens), writing, footer)
+
+
+TABLE: Final[tuple[Key, ...]] = (
+    _key("open", "enter", "open", "Go one level deeper: run, then record, with the bytes it came from.", {RUNS, RUN},
+         footer=1),
+    _key("back", "backspace escape", "back", "Return to where you came from.", {RUN, INSPECT}, footer=2),
+    _key("inconclusive", "i", "inconclusive", "Mark the run, attempt or record inconclusive; a reason is required.",
+         _VIEWS, writing=True, footer=3),
+    _key("note", "m", "note", "Attach a note to the run, attempt or record; a text is required.", _VIEWS,
+         writing=True, footer=8),
+    _key("retract", "R", "retract", "Retract a mark of this run: a new row, nothing is erased.", _VIEWS, writing=True,
+         footer=10),
+    _key("follow", "f", "follow", "Follow the newest mismatch lines again after scrolling back.", {RUN}, footer=4),
+    _key("freeze", "space", "freeze", "Freeze what is shown; data goes on being collected. Again to go on.",
+         _VIEWS, footer=5),
+    _key("metric", "p", "next metric", "Plot the next metric of this run.", {RUN}, footer=9),
+    _key("next_panel", "tab", "next panel", "Move between the lists of this screen.", {RUN}, footer=7),
+    _key("copy", "y", "copy", "Copy what is selected, with its place (OSC 52, and a file as the fallback).", _VIEWS,
+         footer=6),
+    _key("up", "up k", "up", "One line up.", _LISTS),
+    _key("down", "down j", "down", "One line down.", _LISTS),
+    _key("page_up", "pageup ctrl+b", "page up", "One page up.", _LISTS),
+    _key("page_down", "pagedown ctrl+f", "page down", "One page down.", _LISTS),
+    _key("top", "g home", "top", "To the first line of all.", _LISTS),
+    _key("end", "G end", "end", "To the last line; in a growing list that is following it.", _LISTS),
+    _key("left", "left", "left", "Scroll left.", {INSPECT}),
+    _key("right", "right", "right", "Scroll right.", {INSPECT}),
+    _key("show_runs", "1", "runs", "The list of runs.", _VIEWS),
+    _key("show_run", "2", "run", "The run that was selected last.", _VIEWS),
+    _key("mouse", "f2", "mouse", "Turn the mouse on or off; off leaves selecting to the terminal.", _VIEWS),
+    _key("help", "question_mark f1", "help", "All keys of this screen; type to search, Enter runs one.", _VIEWS,
+         footer=11),
+    _key("quit", "q ctrl+q ctrl+c", "quit", "Leave the screen. The daemon and the job do not notice.", _VIEWS,
+         footer=12),
+    _key("quit_keep", "Q", "quit, keep", "Leave, and keep the last frame in the terminal's scrollback.", _VIEWS),
+    _key("run_it", "enter", "run", "Run the selected action.", {HELP}, footer=1),
+    _key("close", "escape", "close", "Close without doing anything.", {HELP, MARK}, footer=2),
+    _key("write", "enter", "write", "Write the mark.", {MARK}, footer=1),
+    _key("scope", "tab", "scope", "Change what is marked: the run, the attempt or the record.", {MARK}, footer=3),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Keymap:
+    """The table after the user's changes."""
+
+    table: tuple[Key, ...] = TABLE
+    read_only: bool = False
+
+    def on(self, screen: str) -> tuple[Key, ...]:
+        """All actions of a screen, in the table's order; without the writing ones if read-only."""
+        return tuple(k for k in self.table if screen in k.screens and not (self.read_only and k.writing))
+
+    def footer(self, screen: str) -> tuple[Key, ...]:
+        """What the footer offers there, most useful first, help and quit always among the first seven."""
+        ranked = sorted((k for k in self.on(screen) if k.footer), key=lambda k: k.footer)
+        anchors = [k for k in ranked if k.id in {"help", "quit"}]
+        return tuple([k for k in ranked if k not in anchors][: 7 - len(anchors)] + anchors)
+
+    def find(self, id: str) -> Key:
+        """The action of that name; KeyError if there is none."""
+        for key in self.table:
+            if key.id == id:
+                return key
+        raise KeyError(id)
+
+    def textual(self, screen: str) -> list[Binding]:
+        """The screen's actions for Textual. Writing actions stay bound when read-only, to say why nothing happens."""
+        from textual.binding import Binding  # noqa: PLC0415  the table itself serves docs and must not load a toolkit
+
+        return [
+            Binding(",".join(k.keys), k.id, k.label, show=False, id=k.id) for k in self.table if screen in k.screens
+        ]
+
+    def remap(self) -> Mapping[str, str]:
+        """For `App.set_keymap`: what differs from the built-in table."""
+        built_in = {k.id: k.keys for k in TABLE}
+        return {k.id: ",".join(k.keys) for k in self.table if built_in[k.id] != k.keys}
+
+
+_SHOWN: Final = {
+    "question_mark": "?", "space": "space", "escape": "Esc", "enter": "Enter", "backspace": "Backspace", "tab": "Tab",
+    "pageup": "PgUp", "pagedown": "PgDn", "up": "Up", "down": "Down", "left": "Left", "right": "Right", "home": "Home",
+    "end": "End", "f1": "F1", "f2": "F2",
+}  # fmt: skip
+
+
+def shown(key: str) -> str:
+    """How a key is written for people: question_mark is ?, ctrl+b is ^b."""
+    if key.startswith("ctrl+"):
+        return "^" + key[5:]
+    return _SHOWN.get(key, key)
+
+
+def clashes(table: Iterable[Key]) -> list[tuple[str, str, Key, Key]]:
+    """(screen, key, first, second) for every key that means two things on one screen."""
+    found = []
+    for screen in SCREENS:
+        owner: dict[str, Key] = {}
+        for action in table:
+            if screen not in action.screens:
+                continue
+            for key in action.keys:
+                if key in owner:
+                    found.append((screen, key, owner[key], action))
+                else:
+                    owner[key] = action
+    return found
+
+
+def load_keymap(path: Path | None, *, read_only: bool = False) -> Keymap:
+    """Reads keys.toml over the built-in table.
+
+    Raises:
+        ConfigError: not TOML, an unknown action, a value that is no key, or a clash; with file and line.
+    """
+    if path is None:
+        return Keymap(read_only=read_only)
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read as TOML: {error}") from error
+    lines = _lines_of(text)
+    changes: dict[str, tuple[str, ...]] = {}
+    known = {k.id for k in TABLE}
+    section = data.get("keys", {})
+    if not isinstance(section, dict):
+        raise ConfigError(f"{path}: [keys] must be a table", "write [keys] and then one line per action")
+    for name, value in section.items():
+        where = f"{path}:{lines.get(name, 1)}"
+        if name not in known:
+            raise ConfigError(f"{where}: there is no action {name!r}", "actions: " + ", ".join(sorted(known)))
+        keys = [value] if isinstance(value, str) else value
+        if not isinstance(keys, list) or not keys or not all(isinstance(k, str) and k.strip() for k in keys):
+            raise ConfigError(f"{where}: {name} must be a key or a list of keys", 'for example: follow = "f"')
+        changes[name] = tuple("question_mark" if k == "?" else k.strip() for k in keys)
+    table = tuple(replace(k, keys=changes.get(k.id, k.keys)) for k in TABLE)
+    for screen, key, first, second in clashes(table):
+        at = max(lines.get(first.id, 0), lines.get(second.id, 0))
+        raise ConfigError(
+            f"{path}:{at}: key {shown(key)!r} means both {first.id!r} and {second.id!r} on screen {screen!r}",
+            "give one of them another key",
+        )
+    return Keymap(table, read_only)
+
+
+def _lines_of(text: str) -> dict[str, int]:
+    """Line number of each `name =` in the file; tomllib does not tell."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := re.match(r"\s*(?:keys\s*\.\s*)?[\"']?([A-Za-z_]+)[\"']?\s*=", line):
+            found.setdefault(match.group(1), number)
+    return found
+
+
+def as_markdown() -> str:
+    """docs/reference/keys.md: this table, for users."""
+    out = [
+        "# Keys",
+        "",
+        "Made from the binding table (`python -m tic_tui.bindings > docs/reference/keys.md`); a test keeps it current.",
+        "Remap any of them in `keys.toml` by the name of the action; a key that would mean two things on one screen is",
+        "an error with file and line. `tic-tui --read-only` turns the writing ones off.",
+        "",
+        "| key | action | where | what it does |",
+        "|---|---|---|---|",
+    ]
+    for k in TABLE:
+        keys = " ".join(f"`{shown(key)}`" for key in k.keys)
+        where = "everywhere" if k.screens >= _VIEWS else ", ".join(s for s in SCREENS if s in k.screens)
+        out.append(f"| {keys} | `{k.id}`{' (writes)' if k.writing else ''} | {where} | {k.help} |")
+    return "\n".join([*out, ""])
+
+
+if __name__ == "__main__":
+    print(as_markdown(), end="")

@@ -1,0 +1,25 @@
+"""Copies to a file, beside the terminal's clipboard: OSC 52 is not acknowledged, and many terminals drop it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+OSC52_MOST: Final = 74_000  # bytes before base64; xterm takes 100,000 after it
+
+
+def copy_file() -> Path:
+    """The file that holds what was copied last."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "tic-tui" / "copied.txt"
+
+
+def write(text: str) -> Path:
+    """Writes the text, readable by its owner alone; OSError where that cannot be done."""
+    path = copy_file()
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.write(text)
+    return path

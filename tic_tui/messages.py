@@ -1,0 +1,62 @@
+"""What the feed tells the app. Each carries whole state, so that a newer one may replace one that still waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from textual.message import Message
+
+from tic_tui.model import RunsView, RunView
+from tic_tui.safe import Safe
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The connection to the store. `state`: pending | connected | disconnected; `kind`: live | file | ""."""
+
+    state: str = "pending"
+    kind: str = ""
+    since: datetime | None = None
+    retry_s: int = 0
+    detail: Safe = Safe("")
+
+
+class _Latest(Message):
+    """A message of which only the newest counts: free coalescing in the pump."""
+
+    def can_replace(self, message: Message) -> bool:
+        return type(message) is type(self)
+
+
+class LinkChanged(_Latest):
+    """The connection changed."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.link = link
+
+
+class RunsFetched(_Latest):
+    """A reading of screen 1."""
+
+    def __init__(self, view: RunsView) -> None:
+        super().__init__()
+        self.view = view
+
+
+class RunFetched(_Latest):
+    """A reading of screen 2; `view` is None where the run is not there."""
+
+    def __init__(self, run_id: str, view: RunView | None) -> None:
+        super().__init__()
+        self.run_id = run_id
+        self.view = view
+
+
+class QueryFailed(_Latest):
+    """A query failed while the connection holds: the screen keeps what it shows, and says so."""
+
+    def __init__(self, detail: Safe) -> None:
+        super().__init__()
+        self.detail = detail

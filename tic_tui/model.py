@@ -1,0 +1,295 @@
+"""What the screen holds: frozen values, one class a view, the fields named as the view's columns.
+
+Strings are `Safe` from here on: `build` is the only way from a row of a query into the screen. Times are naive UTC, as
+the store keeps them. None is unknown, and is drawn as the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tic_tui.safe import Safe, safe
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A line of view `runs`."""
+
+    run_id: Safe
+    attempt: int
+    state: Safe
+    locked: bool
+    first_fault_rec_id: int | None
+    last_step: int | None
+    last_event_at: datetime | None
+    last_observed_at: datetime | None
+    mismatches: int
+    faults: int
+    marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A line of view `mismatches`."""
+
+    rec_id: int
+    run_id: Safe
+    attempt: int
+    step: int | None
+    step_carried: bool | None
+    policy: Safe | None
+    input: Safe | None
+    phase: Safe | None
+    rank: Safe | None
+    repeat: Safe | None
+    scope: Safe | None
+    intervention: Safe | None
+    metric: Safe | None
+    value: float | None
+    reference: Safe | None
+    self_repeat: float | None
+    noise_ratio: float | None
+    report: Safe | None
+    classification: Safe | None
+    parse_state: Safe
+    admissibility: Safe
+    reason: Safe | None
+    marked: bool
+    is_evidence: bool
+    not_evidence_because: Safe | None
+    graph_mode: Safe | None
+    step_kind: Safe | None
+    prefix_cache: Safe | None
+    prefix_hit_rate: Safe | None
+    weight_phase: Safe | None
+    host: Safe | None
+    pid: int | None
+    path: Safe | None
+    source_id: int
+    generation: int
+    line_no: int
+    byte_offset: int
+    byte_length: int
+    event_at: datetime | None
+    observed_at: datetime | None
+    raw: str  # not yet safe: it holds newlines; `safe_lines` splits it when it is drawn
+
+    @property
+    def place(self) -> str:
+        """Where its bytes are: path:line."""
+        return f"{self.path or 'unknown'}:{self.line_no}"
+
+    @property
+    def target(self) -> str:
+        """The name of this record in a mark."""
+        return f"{self.source_id}:{self.generation}:{self.byte_offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A line of view `faults`."""
+
+    rec_id: int
+    run_id: Safe
+    attempt: int
+    severity: Safe | None
+    kind: Safe
+    verdict: Safe
+    locks: bool | None
+    rank: Safe | None
+    pid: int | None
+    host: Safe | None
+    code: Safe | None
+    step: int | None
+    text: str  # not yet safe, as `Mismatch.raw`
+    echo_of: int | None
+    path: Safe | None
+    line_no: int
+    byte_offset: int
+    byte_length: int
+    event_at: datetime | None
+    observed_at: datetime | None
+
+    @property
+    def place(self) -> str:
+        """Where its bytes are: path:line."""
+        return f"{self.path or 'unknown'}:{self.line_no}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A line of view `locks`: one locked attempt, and how many of its records came after or in unknown order."""
+
+    run_id: Safe
+    attempt: int
+    first_fault_rec_id: int | None
+    locked_after: int
+    locked_order_unknown: int
+    suspect: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExecField:
+    """A line of view `exec_state_now`: one field of the execution state of one process."""
+
+    run_id: Safe
+    attempt: int | None
+    role: Safe | None
+    rank: Safe | None
+    host: Safe | None
+    pid: int | None
+    field: Safe
+    claimed: Safe | None
+    observed: Safe | None
+    event_at: datetime | None
+    observed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPhase:
+    """The newest line of view `weight_lifecycle` of one role and track."""
+
+    role: Safe | None
+    track: Safe
+    phase: Safe
+    version: Safe | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A line of view `marks`."""
+
+    rec_id: int | None
+    id: Safe
+    run_id: Safe
+    attempt: int | None
+    scope: Safe
+    target: Safe | None
+    verdict: Safe
+    reason: Safe
+    who: Safe | None
+    marked_at: datetime | None
+    retracted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Records of one metric in one span of steps and of one standing: the smallest and the largest value."""
+
+    column: int
+    standing: Safe  # evidence | not evidence | suspect | locked
+    low: float
+    high: float
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric over steps [first_step, last_step], in `columns` spans; `asked` is how many there was room for.
+
+    `floor` is the largest self_repeat seen, `unplotted` counts the records without a finite value or without a step.
+    """
+
+    metric: Safe
+    metrics: tuple[Safe, ...]
+    first_step: int
+    last_step: int
+    asked: int
+    columns: int
+    buckets: tuple[Bucket, ...]
+    floor: float | None
+    unplotted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What view `steps` says: how many steps were seen, from which to which."""
+
+    first: int | None
+    last: int | None
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What view `sources` says of a run: how many are watched, in which states, when one grew last."""
+
+    watched: int
+    growing: int
+    unreadable: int
+    last_growth_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Neighbouring records of a run, oldest first. `older` and `newer`: there are more on that side."""
+
+    rows: tuple[Mismatch, ...] = ()
+    older: bool = False
+    newer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunsView:
+    """Screen 1. `newest` holds the newest record of each run by (run_id, attempt)."""
+
+    runs: tuple[Run, ...]
+    newest: dict[tuple[str, int], Mismatch]
+    read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """Screen 2, of one run."""
+
+    run: Run
+    locks: tuple[Lock, ...]
+    first_fault: Fault | None
+    faults: tuple[Fault, ...]
+    faults_total: int
+    exec_fields: tuple[ExecField, ...]
+    phases: tuple[WeightPhase, ...]
+    window: Window
+    series: Series | None
+    steps: Steps
+    sources: Sources
+    marks: tuple[Mark, ...]
+    read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What is on the screen, and so what is asked for.
+
+    Attributes:
+        run_id: the run that screen 2 shows, or None on screen 1.
+        anchor: rec_id around which mismatch lines are shown; None: the newest ones.
+        metric: the metric to plot; "" the one seen last.
+        columns: spans of the plot.
+    """
+
+    run_id: str | None = None
+    anchor: int | None = None
+    metric: str = ""
+    columns: int = 0
+
+
+_RAW = frozenset({"raw", "text"})
+
+
+def columns(kind: type[Any]) -> str:
+    """The select list of a model: its fields, by name."""
+    return ", ".join(f.name for f in fields(kind))
+
+
+def build(kind: type[T], row: Sequence[Any]) -> T:
+    """A model from a row of `SELECT columns(kind)`; strings become safe but the multi-line ones."""
+    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    return kind(
+        *(safe(v) if isinstance(v, str) and n not in _RAW else v for n, v in zip(names, row, strict=True)),
+    )

@@ -1,0 +1,153 @@
+"""Lines for mismatch records, faults and marks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from tic_tui.age import age, clock
+from tic_tui.glyphs import Glyphs
+from tic_tui.model import Fault, Mark, Mismatch
+from tic_tui.render.banner import first_line
+from tic_tui.render.runs import number_tone
+from tic_tui.render.text import Builder, Line, number, short
+from tic_tui.safe import safe_lines
+
+# (name, cells, dropped below this width); the reason takes what is left.
+_COLUMNS: Final = (
+    ("step", 7, 0), ("value", 10, 0), ("noise", 8, 60), ("metric", 15, 70), ("phase", 8, 92), ("rank", 4, 100),
+    ("policy", 10, 130),
+)  # fmt: skip
+_STATE: Final = 12
+
+
+def _shown(width: int) -> list[tuple[str, int]]:
+    return [(name, cells) for name, cells, least in _COLUMNS if width >= least]
+
+
+def mismatch_header(width: int, glyphs: Glyphs) -> Line:
+    """Column names of the mismatch table."""
+    b = Builder(width, glyphs).add("  ", "head")
+    for name, cells in _shown(width):
+        b.cell("x noise" if name == "noise" else name, cells, "head", right=name in {"step", "value", "noise", "rank"})
+    return b.cell("standing", _STATE, "head").add("why it is no evidence", "head").line()
+
+
+def standing(record: Mismatch, glyphs: Glyphs) -> tuple[str, str]:
+    """(glyph and word, tone). Evidence is said only where the view says `is_evidence`."""
+    if record.is_evidence:
+        return f"{glyphs.admissible} evidence", "admissible"
+    if record.admissibility == "admissible":
+        return f"{glyphs.mark} marked" if record.marked else f"{glyphs.unknown} no evid.", "dim"
+    tone = str(record.admissibility) if record.admissibility in {"locked", "suspect"} else "suspect"
+    return f"{glyphs.admissibility(record.admissibility)} {record.admissibility}", tone
+
+
+def mismatch_row(record: Mismatch, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """One record. Its number is plain only if it is evidence; else it is in brackets, in the tone of its standing."""
+    word, tone = standing(record, glyphs)
+    step = "?" if record.step is None else f"{record.step}{'+' if record.step_carried else ''}"
+    value = short(record.value)
+    ratio = "-" if record.noise_ratio is None else f"{record.noise_ratio:.3g}"
+    texts = {
+        "step": step,
+        "value": value if record.is_evidence else f"[{value}]",
+        "noise": "floor 0" if record.self_repeat == 0 else ratio,
+        "metric": record.metric or "unknown",
+        "phase": record.phase or "unknown",
+        "rank": "?" if record.rank in {None, ""} else record.rank,
+        "policy": record.policy or "unknown",
+    }
+    b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    for name, cells in _shown(width):
+        cell_tone = number_tone(record) if name == "value" else "text" if name in {"step", "metric"} else "dim"
+        b.cell(texts[name], cells, cell_tone, right=name in {"step", "value", "noise", "rank"})
+    b.cell(word, _STATE, tone)
+    if not record.is_evidence:
+        b.add(record.not_evidence_because or record.reason or "reason unknown", "dim")
+    return b.line()
+
+
+def fault_row(fault: Fault, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """One fault line: whether it acts, what it is, who wrote it."""
+    locks = bool(fault.locks) and fault.verdict == "confirmed"
+    tone = "locked" if locks else "suspect" if fault.verdict in {"confirmed", "suspect"} else "dim"
+    sign = glyphs.locked if locks else glyphs.fault if tone == "suspect" else glyphs.unknown
+    b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    word = "locks" if locks else str(fault.verdict)
+    if fault.echo_of is not None:
+        word = "echo"
+    b.cell(f"{sign} {word}", _STATE, tone)
+    b.cell(fault.kind, 26 if width >= 80 else 16, tone)
+    b.cell("step ?" if fault.step is None else f"step {fault.step}", 9, "text")
+    if width >= 60:
+        b.cell("rank ?" if fault.rank in {None, ""} else f"rank {fault.rank}", 8, "text")
+    if width >= 100:
+        b.cell("pid ?" if fault.pid is None else f"pid {fault.pid}", 12, "dim")
+    if width >= 70:
+        b.cell(age(fault.event_at or fault.observed_at, now), 7, "dim")
+    return b.add(first_line(fault.text), "dim").line()
+
+
+def mark_row(mark: Mark, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """One mark: verdict, what it covers, who said it and why."""
+    gone = mark.retracted or mark.verdict == "retract"
+    b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    b.cell(f"{glyphs.mark} {'retracted' if mark.retracted else mark.verdict}", 15, "dim" if gone else "suspect")
+    scope = f"attempt {mark.attempt}" if mark.scope == "attempt" else str(mark.scope)
+    b.cell(scope, 10, "text").cell(mark.who or "unknown", 10, "dim").cell(age(mark.marked_at, now), 7, "dim")
+    return b.add(mark.reason, "dim" if gone else "text").line()
+
+
+def mismatch_detail(record: Mismatch, width: int, glyphs: Glyphs) -> list[Line]:
+    """All fields of a record, its place and its bytes."""
+    word, tone = standing(record, glyphs)
+    head = [
+        ("standing", word, tone),
+        ("because", record.not_evidence_because or ("-" if record.is_evidence else "unknown"), tone),
+        ("reason", record.reason or "-", "text"),
+        ("place", f"{record.place}  offset {record.byte_offset}  length {record.byte_length}", "key"),
+        ("value", number(record.value), number_tone(record)),
+        ("self_repeat", number(record.self_repeat), "text"),
+        ("noise_ratio", "floor 0, no ratio" if record.self_repeat == 0 else number(record.noise_ratio), "text"),
+    ]
+    names = (
+        "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank", "repeat",
+        "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode", "step_kind",
+        "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
+    )  # fmt: skip
+    rest = [(name, getattr(record, name), "text") for name in names]
+    times = [("event_at", _time(record.event_at), "text"), ("observed_at", _time(record.observed_at), "text")]
+    return _fields([*head, *rest, *times], width, glyphs) + _raw(record.raw, width, glyphs)
+
+
+def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
+    """All fields of a fault, its place and its bytes."""
+    locks = bool(fault.locks) and fault.verdict == "confirmed"
+    head = [
+        ("effect", "locks the attempt" if locks else "does not lock", "locked" if locks else "text"),
+        ("place", f"{fault.place}  offset {fault.byte_offset}  length {fault.byte_length}", "key"),
+    ]
+    names = ("kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id")
+    rest = [(name, getattr(fault, name), "text") for name in names]
+    times = [("event_at", _time(fault.event_at), "text"), ("observed_at", _time(fault.observed_at), "text")]
+    return _fields([*head, *rest, *times], width, glyphs) + _raw(fault.text, width, glyphs)
+
+
+def _time(at: datetime | None) -> str:
+    return "unknown" if at is None else f"{at:%Y-%m-%d} {clock(at)}"
+
+
+def _fields(fields: list[tuple[str, object, str]], width: int, glyphs: Glyphs) -> list[Line]:
+    lines = []
+    for name, value, tone in fields:
+        text = "unknown" if value is None or value == "" else value
+        shade = "dim" if text == "unknown" else tone
+        lines.append(Builder(width, glyphs).cell(name, 16, "head").add(text, shade).line())
+    return lines
+
+
+def _raw(text: str, width: int, glyphs: Glyphs) -> list[Line]:
+    title = Builder(width, glyphs).line()
+    head = Builder(width, glyphs).add("the bytes it came from", "head").line()
+    return [title, head, *(Builder(width, glyphs).add("  " + row).line() for row in safe_lines(text))]

@@ -1,0 +1,123 @@
+"""Screen 1: one line a run. Narrow screens lose columns in a stated order, never in the middle of a word:
+
+metric name, attempt, marks, faults, step, age. State, lock, run and the newest number stay to the end.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from tic_tui.age import age
+from tic_tui.glyphs import Glyphs
+from tic_tui.model import Mismatch, Run
+from tic_tui.render.text import Builder, Line, clean, count, short, width_of
+
+_STATE: Final = 12  # glyph, blank, "unreadable"
+_LOCK: Final = 9
+# (name, cells, dropped below this width)
+_COLUMNS: Final = (
+    ("age", 6, 50), ("step", 7, 58), ("faults", 6, 70), ("marks", 6, 88), ("att", 4, 92), ("metric", 15, 104),
+)  # fmt: skip
+_VALUE: Final = 16
+
+
+def has(name: str, width: int) -> bool:
+    """Whether a column is shown at this width."""
+    return any(width >= least for column, _, least in _COLUMNS if column == name)
+
+
+def run_width(width: int) -> int:
+    """Cells for the run's name."""
+    value = _VALUE if width >= 50 else 11
+    others = sum(cells + 1 for _, cells, least in _COLUMNS if width >= least)
+    return max(4, width - 2 - _STATE - 1 - _LOCK - 1 - value - 1 - others)
+
+
+def standing(run: Run, newest: Mismatch | None) -> tuple[str, str]:
+    """(word, tone) of a run: locked, suspect, ok, or no data. The words come from the views."""
+    if run.locked:
+        return "locked", "locked"
+    if newest is None:
+        return "no data", "dim"
+    if newest.admissibility == "suspect":
+        return "suspect", "suspect"
+    return ("ok", "ok") if newest.admissibility == "admissible" else (newest.admissibility, "suspect")
+
+
+def value_text(record: Mismatch | None) -> str:
+    """The newest number with its ratio to the noise floor; a number that is no evidence is in brackets."""
+    if record is None:
+        return "-"
+    value = short(record.value)
+    if record.noise_ratio is not None:
+        value += f" {record.noise_ratio:.3g}x"
+    elif record.self_repeat == 0:
+        value += " floor 0"
+    return value if record.is_evidence else f"[{value}]"
+
+
+def header(width: int, glyphs: Glyphs) -> Line:
+    """Column names."""
+    b = Builder(width, glyphs).add("  ", "head").cell("state", _STATE, "head")
+    b.cell("lock", _LOCK, "head").cell("run", run_width(width), "head")
+    if has("att", width):
+        b.cell("att", 4, "head", right=True)
+    if has("step", width):
+        b.cell("step", 7, "head", right=True)
+    if has("metric", width):
+        b.cell("metric", 15, "head")
+    b.cell("newest, x noise" if width >= 50 else "newest", _VALUE if width >= 50 else 11, "head")
+    if has("faults", width):
+        b.cell("faults", 6, "head", right=True)
+    if has("marks", width):
+        b.cell("marked", 6, "head")
+    if has("age", width):
+        b.cell("age", 6, "head")
+    return b.line()
+
+
+def row(run: Run, newest: Mismatch | None, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """One run."""
+    word, tone = standing(run, newest)
+    sign = {"locked": glyphs.locked, "suspect": glyphs.suspect, "ok": glyphs.admissible}.get(word, " ")
+    state_tone = {"moving": "ok", "unreadable": "gap", "silent": "stale", "ended": "dim"}.get(run.state, "text")
+    b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    b.cell(f"{glyphs.state(run.state)} {run.state}", _STATE, state_tone)
+    b.cell(f"{sign} {word}", _LOCK, tone)
+    b.cell(run.run_id, run_width(width), "title" if selected else "text")
+    if has("att", width):
+        b.cell(f"#{run.attempt}", 4, "dim", right=True)
+    if has("step", width):
+        b.cell("unknown" if run.last_step is None else run.last_step, 7, right=True)
+    if has("metric", width):
+        b.cell((newest and newest.metric) or "-", 15, "dim")
+    b.cell(value_text(newest), _VALUE if width >= 50 else 11, number_tone(newest))
+    if has("faults", width):
+        text = f"{glyphs.fault} {count(run.faults)}" if run.faults else "0"
+        b.cell(text, 6, "locked" if run.locked else "suspect" if run.faults else "dim", right=True)
+    if has("marks", width):
+        b.cell(f"{glyphs.mark} yes" if run.marked else "-", 6, "suspect" if run.marked else "dim")
+    if has("age", width):
+        b.cell(age(run.last_observed_at, now), 6, "dim")
+    return b.line()
+
+
+def number_tone(record: Mismatch | None) -> str:
+    """The tone of a number: only evidence is plain."""
+    if record is None:
+        return "dim"
+    if record.is_evidence:
+        return "admissible"
+    return record.admissibility if record.admissibility in {"locked", "suspect"} else "dim"
+
+
+def empty(connected: bool, target: str, width: int, glyphs: Glyphs) -> list[Line]:
+    """What stands there without any run."""
+    if not connected:
+        return [Builder(width, glyphs).add("  reading the store ...", "dim").line()]
+    lines = ["  no run yet", "", f"  store: {target}"]
+    hint = "  a run shows as soon as the daemon has read a [mismatch] record, a step, a metric or a fault"
+    if width_of(clean(hint)) <= width:
+        lines.append(hint)
+    return [Builder(width, glyphs).add(text, "dim").line() for text in lines]

@@ -1,0 +1,140 @@
+"""What all views share: the status line, the footer, and the actions that work everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import Screen
+
+from tic_tui import bindings
+from tic_tui.render import chrome
+from tic_tui.widgets.painted import Listing, Painted, tic_app
+
+
+class View(Screen[None], inherit_bindings=False):
+    """A view of the app. Subclasses give `name_in_table`, `body` and `sync`."""
+
+    name_in_table: ClassVar[str] = ""
+
+    def compose(self) -> ComposeResult:
+        yield Painted(id="status")
+        with Vertical(id="body"):
+            yield from self.body()
+        yield Painted(id="footer")
+
+    def body(self) -> ComposeResult:
+        """The widgets between the status line and the footer."""
+        raise NotImplementedError
+
+    def crumbs(self) -> Sequence[str]:
+        """Where the reader is."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Draws what the app holds now. Called on every reading, on every tick of ages, and on resume."""
+        raise NotImplementedError
+
+    def target_run(self) -> tuple[str, int | None, str] | None:
+        """(run_id, attempt, record) that a mark made here is about; None without one."""
+        raise NotImplementedError
+
+    def copy_text(self) -> str:
+        """What `y` copies here; "" for nothing."""
+        raise NotImplementedError
+
+    def draw_frame(self) -> None:
+        """Status line and footer."""
+        app = tic_app(self)
+        now = datetime.now(UTC)
+        width = self.size.width
+        self.query_one("#status", Painted).paint(
+            [chrome.status_line(self.crumbs(), app.link, app.frozen_at, now, width, app.glyphs)]
+        )
+        keys = app.keymap.footer(self.name_in_table)
+        text, tone = app.notice
+        self.query_one("#footer", Painted).paint([chrome.footer(keys, text, tone, width, app.glyphs)])
+
+    def refresh_all(self) -> None:
+        """Frame and body."""
+        if self.is_mounted and self.size.width:
+            self.draw_frame()
+            self.sync()
+
+    def on_screen_resume(self) -> None:
+        tic_app(self).demand_changed()
+        self.refresh_all()
+
+    def on_resize(self) -> None:
+        # Sizes of the widgets are known only after the layout that follows this event.
+        self.call_after_refresh(self.refresh_all)
+
+    @property
+    def listing(self) -> Listing | None:
+        """The list that has the focus."""
+        return self.focused if isinstance(self.focused, Listing) else None
+
+    # --- actions of the binding table ---
+
+    def action_up(self) -> None:
+        if self.listing:
+            self.listing.move(-1)
+
+    def action_down(self) -> None:
+        if self.listing:
+            self.listing.move(1)
+
+    def action_page_up(self) -> None:
+        if self.listing:
+            self.listing.page(-1)
+
+    def action_page_down(self) -> None:
+        if self.listing:
+            self.listing.page(1)
+
+    def action_top(self) -> None:
+        if self.listing:
+            self.listing.to_top()
+
+    def action_end(self) -> None:
+        if self.listing:
+            self.listing.to_end()
+
+    def action_inconclusive(self) -> None:
+        tic_app(self).ask_mark("inconclusive")
+
+    def action_note(self) -> None:
+        tic_app(self).ask_mark("note")
+
+    def action_retract(self) -> None:
+        tic_app(self).ask_retract()
+
+    def action_freeze(self) -> None:
+        tic_app(self).toggle_freeze()
+
+    def action_copy(self) -> None:
+        tic_app(self).copy(self.copy_text())
+
+    def action_show_runs(self) -> None:
+        tic_app(self).switch_mode(bindings.RUNS)
+
+    def action_show_run(self) -> None:
+        tic_app(self).show_run()
+
+    def action_mouse(self) -> None:
+        tic_app(self).toggle_mouse()
+
+    def action_help(self) -> None:
+        tic_app(self).show_help(self.name_in_table)
+
+    async def action_quit(self) -> None:
+        tic_app(self).leave()
+
+    def action_quit_keep(self) -> None:
+        tic_app(self).leave(keep=True)
+
+
+TABLE = bindings.Keymap()

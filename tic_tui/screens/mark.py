@@ -1,0 +1,173 @@
+"""What a person says: a mark or a note with a reason, or the retraction of one. Marks only lower; none sets a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+
+from tic_tui import bindings
+from tic_tui.model import Mark
+from tic_tui.render import chrome, records
+from tic_tui.render.text import Builder, Line
+from tic_tui.screens.base import TABLE
+from tic_tui.widgets.lists import LineList
+from tic_tui.widgets.painted import Painted, tic_app
+from tic_tui.widgets.safe_input import SafeInput
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is to be written: one line of the spool."""
+
+    run_id: str
+    attempt: int | None
+    scope: str
+    target: str
+    verdict: str
+    reason: str
+
+
+class MarkScreen(ModalScreen[Said | None], inherit_bindings=False):
+    """Asks for a reason, and which part is meant."""
+
+    BINDINGS = TABLE.textual(bindings.MARK)
+
+    def __init__(self, verdict: str, run_id: str, attempt: int | None, record: str) -> None:
+        super().__init__()
+        self._verdict, self._run, self._attempt, self._record = verdict, run_id, attempt, record
+        self._scopes = ["run"] + ["attempt"] * (attempt is not None) + ["record"] * bool(record)
+        self._scope = "run"
+        self._complaint = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog small"):
+            yield Painted(id="mark-title")
+            yield Painted(id="mark-scope")
+            yield SafeInput("reason (required)", id="reason")
+            yield Painted(id="mark-foot")
+
+    def on_mount(self) -> None:
+        self.query_one(SafeInput).focus()
+        self.call_after_refresh(self._draw)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        app = tic_app(self)
+        glyphs, width = app.glyphs, max(1, self.query_one("#mark-title").size.width)
+        title = "mark inconclusive" if self._verdict == "inconclusive" else "note"
+        self.query_one("#mark-title", Painted).paint([chrome.panel_head(title, self._run, width, glyphs)])
+        self.query_one("#mark-scope", Painted).paint([self._scope_line(width), Builder(width, glyphs).line()])
+        if self._complaint:
+            foot = Builder(width, glyphs).add(self._complaint, "stale").line()
+        else:
+            foot = chrome.footer(app.keymap.footer(bindings.MARK), "", "dim", width, glyphs)
+        self.query_one("#mark-foot", Painted).paint([Builder(width, glyphs).line(), foot])
+
+    def _scope_line(self, width: int) -> Line:
+        glyphs = tic_app(self).glyphs
+        b = Builder(width, glyphs).add("for the  ", "head")
+        names = {"run": "run", "attempt": f"attempt {self._attempt}", "record": "record under the cursor"}
+        for scope in self._scopes:
+            if scope == self._scope:
+                b.add(f"[{names[scope]}]", "title")
+            else:
+                b.add(f" {names[scope]} ", "dim")
+            b.add("  ")
+        return b.line()
+
+    def on_input_changed(self) -> None:
+        if self._complaint:
+            self._complaint = ""
+            self._draw()
+
+    def on_input_submitted(self) -> None:
+        self.action_write()
+
+    def action_scope(self) -> None:
+        self._scope = self._scopes[(self._scopes.index(self._scope) + 1) % len(self._scopes)]
+        self._draw()
+
+    def action_write(self) -> None:
+        reason = self.query_one(SafeInput).value.strip()
+        if not reason:
+            self._complaint = "a reason is required: what makes this inconclusive?"
+            if self._verdict == "note":
+                self._complaint = "a note needs a text"
+            self._draw()
+            return
+        attempt = None if self._scope == "run" else self._attempt
+        target = self._record if self._scope == "record" else ""
+        self.dismiss(Said(self._run, attempt, self._scope, target, self._verdict, reason))
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
+    """Chooses one of the marks in force, and asks why it is taken back."""
+
+    BINDINGS = TABLE.textual(bindings.MARK)
+
+    def __init__(self, run_id: str, marks: Sequence[Mark]) -> None:
+        super().__init__()
+        self._run = run_id
+        self._marks = marks
+        self._complaint = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Painted(id="mark-title")
+            yield LineList(id="mark-list")
+            yield SafeInput("reason for taking it back (required)", id="reason")
+            yield Painted(id="mark-foot")
+
+    def on_mount(self) -> None:
+        self.query_one(SafeInput).focus()
+        self.call_after_refresh(self._draw)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def _draw(self) -> None:
+        app = tic_app(self)
+        glyphs, width = app.glyphs, max(1, self.query_one("#mark-title").size.width)
+        head = chrome.panel_head("retract a mark", f"of {self._run}", width, glyphs)
+        self.query_one("#mark-title", Painted).paint([head])
+        now = datetime.now(UTC)
+        rows = [records.mark_row(m, now, width, glyphs, selected=False) for m in self._marks]
+        self.query_one(LineList).show(rows)
+        tab = shown_choice(app.keymap)
+        text = self._complaint or f"{tab} next mark   Enter write   Esc close"
+        foot = Builder(width, glyphs).add(text, "stale" if self._complaint else "dim").line()
+        self.query_one("#mark-foot", Painted).paint([foot])
+
+    def on_input_submitted(self) -> None:
+        self.action_write()
+
+    def action_scope(self) -> None:
+        listing = self.query_one(LineList)
+        listing.move_to((listing.cursor + 1) % max(1, listing.row_count))
+
+    def action_write(self) -> None:
+        reason = self.query_one(SafeInput).value.strip()
+        if not reason:
+            self._complaint = "a reason is required"
+            self._draw()
+            return
+        mark = self._marks[self.query_one(LineList).cursor]
+        self.dismiss(Said(str(mark.run_id), mark.attempt, str(mark.scope), str(mark.id), "retract", reason))
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+def shown_choice(keymap: bindings.Keymap) -> str:
+    """The key that chooses, as the user has it."""
+    return bindings.shown(keymap.find("scope").keys[0])

@@ -1,0 +1,197 @@
+"""Screen 2: one run. The lock first, then the state in which its numbers are made, then the numbers.
+
+Panels that do not fit are left out in this order: plot (below 30 lines or 70 cells), marks, faults below four lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+
+from tic_tui import bindings
+from tic_tui.model import Fault, Mismatch, RunView
+from tic_tui.render import banner, chrome, execstate, plot, records
+from tic_tui.render.text import Builder, Line, count
+from tic_tui.screens.base import TABLE, View
+from tic_tui.screens.inspect import InspectScreen
+from tic_tui.widgets.lists import FaultList, MismatchTable
+from tic_tui.widgets.painted import Painted, tic_app
+
+
+class RunScreen(View):
+    """One run, live. Enter opens the record or fault under the cursor."""
+
+    name_in_table = bindings.RUN
+    BINDINGS = TABLE.textual(bindings.RUN)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown_run: str | None = None
+        self._total_at_pause = 0
+
+    def body(self) -> ComposeResult:
+        yield Painted(id="banner")
+        yield Painted(id="state")
+        yield Painted(id="plot")
+        yield Painted(id="marks")
+        with Vertical(id="fault-panel"):
+            yield Painted(id="fault-head")
+            yield FaultList(id="faults")
+        yield Painted(id="mismatch-head")
+        yield MismatchTable(id="mismatches")
+        yield Painted(id="none")
+
+    def on_mount(self) -> None:
+        self.query_one(MismatchTable).focus()
+
+    def crumbs(self) -> Sequence[str]:
+        app = tic_app(self)
+        view = app.run_view
+        name = app.selected_run or "no run selected"
+        if view is None:
+            return ("tic", "run", name)
+        run = view.run
+        step = "step unknown" if run.last_step is None else f"step {run.last_step}"
+        return ("tic", f"{name} #{run.attempt}", f"{app.glyphs.state(run.state)} {run.state}", step)
+
+    # --- drawing ---
+
+    def sync(self) -> None:
+        app = tic_app(self)
+        view = app.run_view
+        table = self.query_one(MismatchTable)
+        if app.selected_run != self._shown_run:
+            self._shown_run = app.selected_run
+            table.clear()
+            self.query_one(FaultList).show(())
+        width = self.size.width
+        none = self.query_one("#none", Painted)
+        none.display = view is None
+        for selector in ("#banner", "#state", "#plot", "#marks", "#fault-panel", "#mismatch-head", "#mismatches"):
+            self.query_one(selector).display = view is not None
+        if view is None:
+            none.paint([Builder(width, app.glyphs).add(f"  {self._nothing()}", "dim").line()])
+            return
+        now = datetime.now(UTC)
+        self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs))
+        self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs))
+        self._sync_plot(view)
+        self.query_one("#marks", Painted).paint(self._marks(view, now))
+        self._sync_faults(view)
+        table.show(view.window)
+        self._head(view)
+
+    def _nothing(self) -> str:
+        app = tic_app(self)
+        if app.selected_run is None:
+            return "no run selected: press 1, choose one, and Enter"
+        known = app.runs_view is not None and any(r.run_id == app.selected_run for r in app.runs_view.runs)
+        return "reading the run ..." if known or app.runs_view is None else "this run is not in the store"
+
+    def _sync_plot(self, view: RunView) -> None:
+        panel, app = self.query_one("#plot", Painted), tic_app(self)
+        height = self.plot_height()
+        panel.display = height > 0
+        if height:
+            fault = view.first_fault
+            at = fault.step if fault is not None and view.run.locked else None
+            panel.paint(plot.plot(view.series, at, self.size.width, height, app.glyphs))
+
+    def plot_height(self) -> int:
+        """Lines for the plot; 0 where the screen is too small for one."""
+        return 0 if self.size.height < 30 or self.size.width < 70 else min(14, self.size.height // 3 - 2)
+
+    def plot_columns(self) -> int:
+        """Spans of steps that are plotted; 0 without a plot."""
+        return plot.plot_columns(self.size.width, tic_app(self).glyphs) if self.plot_height() else 0
+
+    def _marks(self, view: RunView, now: datetime) -> list[Line]:
+        most = 1 if self.size.height < 30 else 3
+        live = [m for m in view.marks if not m.retracted and m.verdict != "retract"]
+        glyphs, width = tic_app(self).glyphs, self.size.width
+        lines = [records.mark_row(m, now, width, glyphs, selected=False) for m in live[:most]]
+        if len(live) > most:
+            lines[-1] = (*Builder(width - 12, glyphs, list(lines[-1])).line(),)
+            lines.append(Builder(width, glyphs).add(f"  and {len(live) - most} older marks", "dim").line())
+        return lines
+
+    def _sync_faults(self, view: RunView) -> None:
+        panel, faults, app = self.query_one("#fault-panel"), self.query_one(FaultList), tic_app(self)
+        faults.show(view.faults)
+        rows = min(len(view.faults), max(2, self.size.height // 6))
+        panel.display = bool(view.faults)
+        panel.styles.height = rows + 1
+        total = view.faults_total
+        extra = count(total) if total <= len(view.faults) else f"{len(view.faults)} shown of {count(total)}"
+        head = chrome.panel_head("faults", extra, self.size.width, app.glyphs, focused=faults.has_focus)
+        self.query_one("#fault-head", Painted).paint([head])
+
+    def _head(self, view: RunView) -> None:
+        app, table = tic_app(self), self.query_one(MismatchTable)
+        if table.follows:
+            self._total_at_pause = view.run.mismatches
+        width = self.size.width
+        line = chrome.badge(
+            table.follows, view.run.mismatches - self._total_at_pause, view.run.mismatches, width, app.glyphs,
+            focused=table.has_focus, below=table.cursor < table.row_count - 1,
+        )  # fmt: skip
+        self.query_one("#mismatch-head", Painted).paint([line, records.mismatch_header(width, app.glyphs)])
+
+    # --- what the lists say ---
+
+    def on_mismatch_table_anchored(self, event: MismatchTable.Anchored) -> None:
+        tic_app(self).demand_changed()
+        if tic_app(self).run_view is not None:
+            self._head(tic_app(self).run_view)  # type: ignore[arg-type]  # tested in the line above
+
+    def on_listing_moved(self) -> None:
+        if (view := tic_app(self).run_view) is not None:
+            self._head(view)
+
+    def on_descendant_focus(self) -> None:
+        if (view := tic_app(self).run_view) is not None:
+            self._sync_faults(view)
+            self._head(view)
+
+    # --- actions ---
+
+    def selected(self) -> Mismatch | Fault | None:
+        """What the cursor is on."""
+        faults = self.query_one(FaultList)
+        return faults.selected if faults.has_focus else self.query_one(MismatchTable).selected
+
+    def target_run(self) -> tuple[str, int | None, str] | None:
+        view, item = tic_app(self).run_view, self.selected()
+        if view is None:
+            return None
+        attempt = item.attempt if item is not None else view.run.attempt
+        return str(view.run.run_id), attempt, item.target if isinstance(item, Mismatch) else ""
+
+    def copy_text(self) -> str:
+        item = self.selected()
+        if item is None:
+            return tic_app(self).selected_run or ""
+        return f"{item.place}\n{item.raw if isinstance(item, Mismatch) else item.text}"
+
+    def action_open(self) -> None:
+        if (item := self.selected()) is not None:
+            tic_app(self).push_screen(InspectScreen(item))
+
+    def action_back(self) -> None:
+        tic_app(self).switch_mode(bindings.RUNS)
+
+    def action_follow(self) -> None:
+        table = self.query_one(MismatchTable)
+        table.focus()
+        table.follow()
+        self.on_listing_moved()
+
+    def action_metric(self) -> None:
+        tic_app(self).next_metric()
+
+    def action_next_panel(self) -> None:
+        faults, table = self.query_one(FaultList), self.query_one(MismatchTable)
+        (faults if table.has_focus and faults.row_count else table).focus()

@@ -1,0 +1,60 @@
+"""Screen 1: all runs, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+
+from tic_tui import bindings
+from tic_tui.render import runs
+from tic_tui.screens.base import TABLE, View
+from tic_tui.widgets.lists import RunList
+from tic_tui.widgets.painted import Painted, tic_app
+
+
+class RunsScreen(View):
+    """The list of runs. Enter opens one."""
+
+    name_in_table = bindings.RUNS
+    BINDINGS = TABLE.textual(bindings.RUNS)
+
+    def body(self) -> ComposeResult:
+        yield Painted(id="head")
+        yield RunList(id="runs")
+        yield Painted(id="empty")
+
+    def on_mount(self) -> None:
+        self.query_one(RunList).focus()
+
+    def crumbs(self) -> Sequence[str]:
+        view = tic_app(self).runs_view
+        return ("tic", "runs" if view is None else f"{len(view.runs)} run{'s' * (len(view.runs) != 1)}")
+
+    def sync(self) -> None:
+        app, listing = tic_app(self), self.query_one(RunList)
+        empty = self.query_one("#empty", Painted)
+        if app.runs_view is not None:
+            listing.show(app.runs_view)
+        has_runs = listing.row_count > 0
+        listing.display = has_runs
+        empty.display = not has_runs
+        self.query_one("#head", Painted).paint([runs.header(self.size.width, app.glyphs)] if has_runs else [])
+        if not has_runs:
+            if listing is not self.focused:
+                listing.focus()
+            empty.paint(runs.empty(app.runs_view is not None, app.target, self.size.width, app.glyphs))
+        elif self.focused is None:
+            listing.focus()
+
+    def target_run(self) -> tuple[str, int | None, str] | None:
+        run = self.query_one(RunList).selected
+        return None if run is None else (str(run.run_id), run.attempt, "")
+
+    def copy_text(self) -> str:
+        run = self.query_one(RunList).selected
+        return "" if run is None else str(run.run_id)
+
+    def action_open(self) -> None:
+        if run := self.query_one(RunList).selected:
+            tic_app(self).show_run(str(run.run_id))

@@ -1,0 +1,225 @@
+"""The lists of the screens: runs, mismatch records, faults, and plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from textual.geometry import Size
+from textual.message import Message
+from textual.strip import Strip
+
+from tic_tui.model import Fault, Mismatch, Run, RunsView, Window
+from tic_tui.render import records, runs
+from tic_tui.render.text import Line, plain, width_of
+from tic_tui.widgets.painted import Listing, strip_of, tic_app
+
+
+class RunList(Listing):
+    """One line a run. The cursor stays on its run when the order changes."""
+
+    view: RunsView | None = None
+
+    @property
+    def row_count(self) -> int:
+        return len(self.view.runs) if self.view else 0
+
+    @property
+    def selected(self) -> Run | None:
+        """The run under the cursor."""
+        return self.view.runs[self.cursor] if self.view and self.view.runs else None
+
+    def show(self, view: RunsView) -> None:
+        """Shows a reading."""
+        was = self.selected
+        self.view = view
+        if was is not None:
+            same = [n for n, r in enumerate(view.runs) if r.run_id == was.run_id]
+            exact = [n for n in same if view.runs[n].attempt == was.attempt]
+            self.cursor = (exact or same or [self.cursor])[0]
+        self.repaint()
+
+    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
+        assert self.view is not None  # noqa: S101  row_count is 0 without one
+        run = self.view.runs[index]
+        newest = self.view.newest.get((str(run.run_id), run.attempt))
+        return runs.row(run, newest, datetime.now(UTC), width, tic_app(self).glyphs, selected=selected)
+
+
+class MismatchTable(Listing):
+    """Records of one run, oldest first. At the end it follows; scrolled back it stays on the record where it is."""
+
+    class Anchored(Message):
+        """The table wants the rows around `anchor`, or the newest ones (None)."""
+
+        def __init__(self, anchor: int | None) -> None:
+            super().__init__()
+            self.anchor = anchor
+
+    EDGE = 40  # rows from the window's edge at which more are asked for
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.window = Window()
+        self.follows = True
+        self.anchor: int | None = None
+        self._to_first = False
+
+    @property
+    def row_count(self) -> int:
+        return len(self.window.rows)
+
+    @property
+    def selected(self) -> Mismatch | None:
+        """The record under the cursor."""
+        return self.window.rows[self.cursor] if self.window.rows else None
+
+    def show(self, window: Window) -> None:
+        """Shows a reading. The record under the cursor stays on its line of the terminal."""
+        was, on_line = self.selected, self.cursor - self.scroll_offset.y
+        self.window = window
+        rows = window.rows
+        if self.follows and not window.newer:
+            self.cursor = len(rows) - 1
+        elif self._to_first and not window.older:
+            self.cursor, on_line, self._to_first = 0, 0, False
+        elif was is not None and rows:
+            self.cursor = max((n for n, r in enumerate(rows) if r.rec_id <= was.rec_id), default=0)
+        self.repaint()
+        if self.follows:
+            self.scroll_to(y=max(0, len(rows) - self.size.height), animate=False)
+        else:
+            self.scroll_to(y=max(0, self.cursor - max(0, on_line)), animate=False)
+
+    def clear(self) -> None:
+        """For another run."""
+        self.window, self.follows, self.anchor, self.cursor, self._to_first = Window(), True, None, 0, False
+        self.repaint()
+
+    def move_to(self, index: int) -> None:
+        super().move_to(index)
+        at_end = self.cursor >= self.row_count - 1 and not self.window.newer
+        record = self.selected
+        if at_end or record is None:
+            self._ask(None)
+        elif self.anchor is None or self._near_edge():
+            self._ask(record.rec_id)
+
+    def _near_edge(self) -> bool:
+        near_top = self.window.older and self.cursor < self.EDGE
+        near_end = self.window.newer and self.cursor >= self.row_count - self.EDGE
+        return near_top or near_end
+
+    def _ask(self, anchor: int | None) -> None:
+        self.follows = anchor is None
+        if anchor != self.anchor:
+            self.anchor = anchor
+            self.post_message(self.Anchored(anchor))
+
+    def follow(self) -> None:
+        """Back to the newest record."""
+        self._to_first = False
+        self.cursor = max(0, self.row_count - 1)
+        self._ask(None)
+        self.scroll_to(y=max(0, self.row_count - self.size.height), animate=False)
+        self.repaint()
+
+    def to_end(self) -> None:
+        self.follow()
+        self.post_message(self.Moved(self))
+
+    def to_top(self) -> None:
+        """To the run's first record, which may lie outside the window."""
+        if not self.window.older:
+            self.move_to(0)
+            return
+        self._to_first = True
+        self.follows = False
+        self._ask(0)
+
+    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
+        return records.mismatch_row(self.window.rows[index], width, tic_app(self).glyphs, selected=selected)
+
+
+class FaultList(Listing):
+    """Fault lines of one run, oldest first."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.faults: Sequence[Fault] = ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.faults)
+
+    @property
+    def selected(self) -> Fault | None:
+        """The fault under the cursor."""
+        return self.faults[self.cursor] if self.faults else None
+
+    def show(self, faults: Sequence[Fault]) -> None:
+        """Shows a reading; the cursor stays on its fault."""
+        was = self.selected
+        self.faults = faults
+        if was is not None:
+            self.cursor = next((n for n, f in enumerate(faults) if f.rec_id == was.rec_id), self.cursor)
+        self.repaint()
+
+    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
+        now = datetime.now(UTC)
+        return records.fault_row(self.faults[index], now, width, tic_app(self).glyphs, selected=selected)
+
+
+class LineList(Listing):
+    """Lines made elsewhere, scrolled both ways; with or without a cursor."""
+
+    def __init__(self, *, id: str | None = None, cursor: bool = True) -> None:
+        super().__init__(id=id)
+        self._rows: Sequence[Line] = ()
+        self._with_cursor = cursor
+        self._wide = 1
+
+    @property
+    def shows_cursor(self) -> bool:
+        return self._with_cursor
+
+    @property
+    def row_count(self) -> int:
+        return len(self._rows)
+
+    def show(self, rows: Sequence[Line]) -> None:
+        """Shows these lines."""
+        self._rows = rows
+        self._wide = max((width_of(plain(row)) for row in rows), default=1)
+        self.repaint()
+
+    def shift(self, cells: int) -> None:
+        """Scrolls sideways."""
+        most = max(0, self._wide - self.size.width)
+        self.scroll_to(x=max(0, min(most, self.scroll_offset.x + cells)), animate=False)
+        self.refresh()
+
+    def repaint(self) -> None:
+        self.cursor = max(0, min(self.cursor, self.row_count - 1))
+        self.virtual_size = Size(max(self._wide, self.line_width), self.row_count)
+        self.refresh()
+
+    def move_to(self, index: int) -> None:
+        if self._with_cursor:
+            super().move_to(index)
+            return
+        # Without a cursor the window moves: `cursor` is its first line.
+        top = max(0, min(index, self.row_count - max(1, self.size.height)))
+        self.cursor = top
+        self.scroll_to(y=top, animate=False)
+
+    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
+        return self._rows[index]
+
+    def render_line(self, y: int) -> Strip:
+        y += self.scroll_offset.y
+        line = self._rows[y] if y < len(self._rows) else ()
+        chosen = self._with_cursor and y == self.cursor
+        x = self.scroll_offset.x
+        width = max(self._wide, x + self.size.width)
+        return strip_of(line, width, self.rich_style, self, cursor=chosen).crop(x, x + self.size.width)
