@@ -91,7 +91,7 @@ class Endpoint:
     # -- what is around the routes
 
     def guarded(self, app: ASGIApp) -> ASGIApp:
-        """`app` behind the check of the Host header: a web page that rebinds its name to 127.0.0.1 still sends its own."""
+        """`app` behind the check of the Host header: a page that rebinds its name to 127.0.0.1 sends its own."""
 
         async def check(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http" and not self._host_is_ours(scope):
@@ -128,7 +128,7 @@ class Endpoint:
         return {HTTPException: http, Refusal: refusal, Exception: defect}
 
     def stop_all(self, wait_s: float = 2.0) -> None:
-        """Ends every running query and begins no other; from any thread. Returns when they have ended, or after `wait_s`."""
+        """Ends every running query, begins no other; from any thread. Returns when all ended, or after `wait_s`."""
         self._stopping = True
         deadline = time.monotonic() + wait_s
         while self._running and time.monotonic() < deadline:

@@ -1,9 +1,9 @@
 """DuckDB values as text that can be read back: JSON and single cells.
 
 What JSON has no form for, exactly: NULL is null; NaN and the infinities are the strings "NaN", "Infinity" and
-"-Infinity"; decimals and integers of any size are JSON numbers with all their digits; dates, times and UUIDs are strings
-as DuckDB prints them, with microseconds only where there are any; bytes are a string with \\xNN escapes as in DuckDB;
-lists, structs and maps nest (keys of maps become strings).
+"-Infinity"; decimals and integers of any size are JSON numbers with all their digits; dates, times and UUIDs are
+strings as DuckDB prints them, with microseconds only where there are any; bytes are a string with \\xNN escapes as in
+DuckDB; lists, structs and maps nest (keys of maps become strings).
 """
 
 from __future__ import annotations
