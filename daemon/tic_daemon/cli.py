@@ -1,0 +1,116 @@
+"""`tic-daemon`: the command line of the headless half.
+
+    watch     follow directories and fill the store; `--once` reads what is there and exits
+    doctor    what would be watched, what was decided and why
+    attempt   open a new attempt of a run: the processes that start from here on begin clean
+    mark      mark a run, an attempt or a record inconclusive; add a note; retract a mark
+    check     for acceptance scripts: exit code by what the run's evidence is
+    rules     list, explain and try rule packs
+
+Exit codes: 0 well, 2 usage, 1 crash; `check` and errors about runs and stores use the table in docs/reference/exit-codes.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tic_daemon import __version__
+from tic_daemon.errors import TicError
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line, with help texts."""
+    top = argparse.ArgumentParser(
+        prog="tic-daemon",
+        description="Watch the logs of an RL post-training job and keep what they say about training-inference consistency.",
+    )
+    top.add_argument("--version", action="version", version=f"tic-daemon {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    watch = commands.add_parser("watch", help="follow directories and fill the store")
+    watch.add_argument("roots", nargs="*", type=Path, metavar="DIR", help="directories or files; default: the current one")
+    watch.add_argument("--once", action="store_true", help="read all there is to its end and exit")
+    watch.add_argument("--config", type=Path, metavar="FILE", help="tic.toml; default: DIR/tic.toml if there is one")
+    watch.add_argument("--state", type=Path, metavar="DIR", help="state directory; default: .tic in the first DIR")
+    watch.add_argument("--engine", choices=("auto", "hyperscan", "ahocorasick"), default="auto", help="search engine")
+    watch.add_argument("--port", type=int, default=0, help="port of the live endpoint on 127.0.0.1; default: any free one")
+    watch.add_argument("--no-endpoint", action="store_true", help="answer no queries while running")
+    watch.add_argument("--take-over", action="store_true", help="take the store over from a daemon that is dead elsewhere")
+    watch.add_argument("-v", "--verbose", action="store_true", help="say more on standard error")
+    watch.set_defaults(run=_watch)
+
+    doctor = commands.add_parser("doctor", help="print what would be watched, and why")
+    doctor.add_argument("roots", nargs="*", type=Path, metavar="DIR")
+    doctor.add_argument("--config", type=Path, metavar="FILE")
+    doctor.add_argument("--state", type=Path, metavar="DIR")
+    doctor.add_argument("--json", action="store_true", help="as JSON")
+    doctor.set_defaults(run=_doctor)
+
+    from tic_daemon import people_commands, rules_command
+
+    people_commands.add_parsers(commands)
+    rules_command.add_parser(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Expected errors are printed in one or two lines; anything else is a crash with its traceback."""
+    args = parser().parse_args(argv)
+    try:
+        code: int = args.run(args)
+        return code
+    except TicError as error:
+        print(f"tic-daemon: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 0  # the reader of our output went away, e.g. `| head`
+    except KeyboardInterrupt:
+        return 130
+
+
+def _watch(args: argparse.Namespace) -> int:
+    from tic_daemon.config import Config
+    from tic_daemon.store.layout import StoreLayout
+    from tic_daemon.watch import Daemon, default_workspace, raise_file_limit
+
+    roots = [Path(root) for root in args.roots] or [Path()]
+    for root in roots:
+        if not root.exists():
+            raise TicError(f"nothing to watch: {root} does not exist", "give an existing directory or file")
+    logging.basicConfig(
+        level=logging.DEBUG if args.verbose else logging.INFO,
+        format="tic-daemon log %(asctime)s %(levelname)s %(message)s",
+        stream=sys.stderr,
+    )
+    workspace = default_workspace(roots)
+    config = Config.load(args.config, workspace)
+    raise_file_limit()
+    layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
+    listen = None if args.once or args.no_endpoint else ("127.0.0.1", args.port)
+    daemon = Daemon(roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over)
+    if args.once:
+        daemon.run_once()
+        return 0
+    daemon.install_signals()
+    daemon.run(ready=lambda url: logging.getLogger("tic-daemon").info("store %s, endpoint %s", daemon.store_id, url or "none"))
+    return 0
+
+
+def _doctor(args: argparse.Namespace) -> int:
+    from tic_daemon.config import Config
+    from tic_daemon.sources import doctor
+    from tic_daemon.watch import default_workspace
+
+    roots = [Path(root) for root in args.roots] or [Path()]
+    config = Config.load(args.config, default_workspace(roots))
+    report = doctor.examine(roots, config)
+    print(doctor.as_json(report) if args.json else doctor.as_text(report))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,261 @@
+"""The daemon's main loop: read, scan, commit; and its life from start to a clean end.
+
+One thread does all of it. A tick is: wait for the doorbell, read what has grown, scan it, and commit rows and cursors in
+one transaction. When to commit is `Pace`: at once after a quiet moment, so that a single line shows without delay, and at
+most every 200 to 500 ms under load, since a commit costs about the same whatever it holds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tic_daemon.config import Config
+from tic_daemon.live import LiveServer
+from tic_daemon.scan.rules import RuleSet
+from tic_daemon.scan.scanner import Scanner
+from tic_daemon.sources.follow import FileFollower
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.rows import SourceDelta
+from tic_daemon.store.spool import SpoolReader
+from tic_daemon.store.writer import StoreFull, Writer
+
+log = logging.getLogger("tic-daemon")
+
+POLL_BYTES = 8 << 20
+"""How much one poll reads at most: bounds memory, and the time until a signal is heard."""
+PENDING_BYTES = 64 << 20
+"""How much may be read and not yet committed; then reading waits for the store."""
+SHUTDOWN_S = 15.0
+"""SIGTERM: the final sweep may take this long; schedulers kill after 30 s, and the commit needs some of it."""
+SPOOL_S = 0.25
+"""How often the spool is looked at: a mark is acknowledged within a second."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """When to commit: `fastest_s` after the last commit at the earliest, so that a line after a quiet moment goes at once.
+
+    Args:
+        fastest_s: shortest time between two commits.
+        slowest_s: longest; approached when commits themselves are slow, so that they take at most an eighth of the time.
+    """
+
+    fastest_s: float = 0.2
+    slowest_s: float = 0.5
+    last: float = float("-inf")
+    interval: float = 0.2
+
+    def remaining(self, now: float) -> float:
+        """Seconds from `now` (monotonic) until rows that wait are due; 0 if they are."""
+        return max(0.0, self.last + self.interval - now)
+
+    def committed(self, now: float, took_s: float) -> None:
+        """Note a commit that ended at `now` and took `took_s`."""
+        self.last = now
+        self.interval = min(self.slowest_s, max(self.fastest_s, 8 * took_s))
+
+
+def merge(deltas: Sequence[SourceDelta]) -> list[SourceDelta]:
+    """One delta per (source, generation) out of several polls, oldest first.
+
+    Events are joined in order. The last cursor and the provisional set that came with it win: a cursor speaks for all that
+    was read up to it.
+    """
+    merged: dict[tuple[int, int], SourceDelta] = {}
+    for delta in deltas:
+        generation = delta.cursor.generation if delta.cursor is not None else delta.source.generation
+        key = (delta.source.source_id, generation)
+        old = merged.get(key)
+        if old is None:
+            merged[key] = delta
+            continue
+        newest = delta.cursor is not None
+        merged[key] = replace(
+            delta,
+            cursor=delta.cursor if newest else old.cursor,
+            events=old.events + delta.events,
+            provisional=delta.provisional if newest else old.provisional,
+            bytes=old.bytes + delta.bytes,
+            lines=old.lines + delta.lines,
+        )
+    return list(merged.values())
+
+
+def utcnow() -> datetime:
+    """Now as the store keeps times: naive UTC."""
+    return datetime.now(UTC).replace(tzinfo=None)
+
+
+class Daemon:
+    """A daemon over some roots: `run()` until it is told to stop, or `run_once()` to the end of what is there.
+
+    Args:
+        roots: directories (or single files) to watch.
+        config: tic.toml and its defaults.
+        layout: where the store lies.
+        engine: multi-pattern engine ("auto", "hyperscan", "ahocorasick").
+        listen: (host, port) of the live endpoint, or None for none.
+        take_over: take a store over whose owner seems dead on another host.
+
+    Raises:
+        StoreOwnedError, StoreVersionError, RuleError, ConfigError: before anything is written.
+    """
+
+    def __init__(
+        self,
+        roots: Sequence[Path],
+        config: Config,
+        layout: StoreLayout,
+        *,
+        engine: str = "auto",
+        listen: tuple[str, int] | None = ("127.0.0.1", 0),
+        take_over: bool = False,
+    ) -> None:
+        self._rules = RuleSet.load(config.rules)
+        self._writer = Writer.open(layout, take_over=take_over)
+        self._writer.put_fault_rules(self._rules.fault_rules())
+        self._scanner = Scanner(self._rules, engine)
+        self._follower = FileFollower(roots, config, self._writer.cursors(), self._scanner)
+        self._spool = SpoolReader(layout)
+        self._live = LiveServer(self._writer.reader_cursor, layout, store_id=self._writer.store_id, listen=listen) if (
+            listen is not None
+        ) else None
+        self._stop = threading.Event()
+        self._pace = Pace()
+        self._pending: list[SourceDelta] = []
+        self._pending_bytes = 0
+        self._began: datetime | None = None
+        self._spool_at = 0.0
+        self._full_until = 0.0
+
+    @property
+    def store_id(self) -> str:
+        """Identity of the store that this daemon writes."""
+        return self._writer.store_id
+
+    def stop(self) -> None:
+        """Ask `run()` to finish: final sweep, commit, checkpoint. Safe from a signal handler."""
+        self._stop.set()
+
+    def install_signals(self) -> None:
+        """SIGTERM, SIGINT and SIGHUP stop the daemon cleanly."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self.stop())
+
+    def run(self, ready: Callable[[str], None] | None = None) -> None:
+        """Follow until `stop()`. `ready` is called once with the endpoint's URL ("" without one)."""
+        try:
+            if self._live is not None:
+                self._live.start()
+            if ready is not None:
+                ready(self._live.url if self._live is not None else "")
+            while not self._stop.is_set():
+                self._tick()
+            self._drain(deadline=time.monotonic() + SHUTDOWN_S)
+        finally:
+            self._close()
+
+    def run_once(self) -> None:
+        """Read all there is to its end, unterminated last lines included, and stop."""
+        try:
+            self._drain(deadline=None)
+        finally:
+            self._close()
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self._follower.wait(min(self._pace.remaining(now), SPOOL_S) if self._pending else SPOOL_S)
+        if self._pending_bytes < PENDING_BYTES:
+            self._read()
+        if self._pending and not self._pace.remaining(time.monotonic()):
+            self._commit()
+        elif time.monotonic() - self._spool_at >= SPOOL_S:
+            self._take_spool()
+        if not self._pending:
+            self._writer.checkpoint_if_due()
+
+    def _read(self) -> None:
+        began = utcnow()
+        deltas = self._follower.poll(POLL_BYTES, time.time())
+        if deltas:
+            self._began = self._began or began
+            self._pending.extend(deltas)
+            self._pending_bytes += sum(delta.bytes for delta in deltas)
+
+    def _commit(self, *, force: bool = False) -> bool:
+        """Commit what waits. A full disk keeps it, says so once a minute, and goes on by itself when there is space."""
+        started = time.monotonic()
+        if started < self._full_until and not force:
+            return False
+        deltas = merge(self._pending)
+        began = self._began or utcnow()
+        spool = self._spool.pending()
+        try:
+            self._writer.commit(
+                deltas,
+                marks=spool.marks,
+                attempts=spool.attempts,
+                began_at=began,
+                lag_us=int((utcnow() - began).total_seconds() * 1e6),
+            )
+        except StoreFull as error:
+            log.error("%s", error)
+            self._full_until = started + min(30.0, max(1.0, 2 * (started - self._pace.last)))
+            return False
+        self._spool.taken(spool)
+        self._spool_at = started
+        self._pending, self._pending_bytes, self._began = [], 0, None
+        now = time.monotonic()
+        self._pace.committed(now, now - started)
+        return True
+
+    def _take_spool(self) -> None:
+        self._spool_at = time.monotonic()
+        if self._spool.pending():
+            self._commit()
+
+    def _drain(self, deadline: float | None) -> None:
+        while deadline is None or time.monotonic() < deadline:
+            self._read()
+            if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):
+                self._commit()
+            if self._follower.drained():
+                break
+            if self._pending_bytes >= PENDING_BYTES:
+                time.sleep(0.05)  # the store is full: wait for space rather than fill the memory
+        self._pending.extend(self._follower.finish())
+        limit = time.monotonic() + SHUTDOWN_S if deadline is not None else None
+        while not self._commit(force=True):
+            if limit is not None and time.monotonic() >= limit:
+                log.error("gave up committing %d bytes; they are read again at the next start", self._pending_bytes)
+                break
+            time.sleep(1.0)
+
+    def _close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+        self._follower.close()
+        self._writer.close()
+
+
+def raise_file_limit() -> None:
+    """Raise the soft limit of open files to the hard one: the soft one is often 1024, and a job has more workers."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 1 << 16), hard))
+
+
+def default_workspace(roots: Sequence[Path]) -> Path:
+    """The directory that `.tic/` goes into: the first root, or its directory if it is a file."""
+    first = Path(os.path.abspath(roots[0]))
+    return first if first.is_dir() else first.parent
