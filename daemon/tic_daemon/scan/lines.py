@@ -1,0 +1,131 @@
+"""From raw bytes of a physical line to the pieces that are read one by one.
+
+    clean(raw)          escapes, NULs and byte order marks out; invalid UTF-8 replaced
+    pieces(raw)         [start, end) of each piece: carriage-return refreshes, glued progress bars dropped, and splits
+                        where a second writer's header stands inside the line
+
+All positions are byte positions in the raw line, before anything is removed, so that every event keeps its exact bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[@-Z\\^_])")
+_BOM: Final = b"\xef\xbb\xbf"
+_SGR: Final = rb"(?:\x1b\[[0-9;]*m)*"
+
+# A header that only a log formatter writes: `(EngineCore pid=32114) INFO 11-29 20:48:30 `.
+_HEADER: Final = re.compile(
+    rb"(?:\x1b\[[0-9;]*m)*\([A-Za-z][\w.-]{0,60}(?: rank=\d+| TP\d+)? pid=\d+\)" + _SGR + rb" " + _SGR
+    + rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)" + _SGR + rb" " + _SGR + rb"\d\d-\d\d "
+)  # fmt: skip
+_BAR: Final = re.compile(
+    rb"[^|\r\n]{0,160}?\d{1,3}%(?:\|[^|\r\n]{0,300}\|| Completed \|)[^\[\]|\r\n]{0,80}\[[^\]\r\n]{0,300}\]"
+)
+_RECORD: Final = re.compile(rb"\[mismatch\][ \t]+(?=[A-Za-z_]\w*=)")
+_STEP: Final = re.compile(rb"step:\d+ - (?=[\w@/.+-]+:)")
+_QUOTES: Final = b"\"'`(<*"
+# `grep -n` output: the record stands in another file, which is read by itself.
+_GREP: Final = re.compile(rb"^\S*[./]\S*:(?:\d+:)?$")
+_TOKENS: Final = re.compile(rb"[A-Za-z_][\w.\-]*=(?:\"[^\"]*\"|'[^']*'|[^\s\"'`]*)(?:[ \t]+|$)")
+_SEED_KEYS: Final = (b"run=", b"step=", b"policy=", b"input=", b"metric=", b"value=", b"phase=", b"rank=")
+
+
+def clean(raw: bytes) -> str:
+    """The text of a piece of a line: no escape sequences, no NULs, no byte order mark; bad UTF-8 as U+FFFD."""
+    if b"\x1b" in raw:
+        raw = _ESCAPE.sub(b"", raw)
+    if b"\0" in raw:
+        raw = raw.replace(b"\0", b"")
+    if raw[:3] == _BOM:
+        raw = raw[3:]
+    return raw.decode("utf-8", "replace")
+
+
+def pieces(raw: bytes) -> list[tuple[int, int]]:
+    """Byte ranges of the pieces of one line (without its newline), in order. Progress bars with text glued behind are
+    left out; everything else of the line is in exactly one piece."""
+    if b"\r" not in raw:
+        return _resync(raw, 0, len(raw))
+    found: list[tuple[int, int]] = []
+    start = 0
+    while start <= len(raw):
+        end = raw.find(b"\r", start)
+        if end < 0:
+            end = len(raw)
+        if end > start:
+            found += _resync(raw, start, end)
+        start = end + 1
+    return found or [(0, len(raw))]
+
+
+def is_bar(raw: bytes) -> bool:
+    """Whether a piece is a progress bar's refresh and nothing else."""
+    bar = _BAR.match(raw)
+    return bar is not None and bar.end() >= len(raw.rstrip())
+
+
+def _resync(raw: bytes, start: int, end: int) -> list[tuple[int, int]]:
+    """Split [start, end) where another record begins inside it."""
+    while start < end and raw[start] == 0:  # the hole that copytruncate leaves in front of the next line
+        start += 1
+    cuts: list[int] = []
+    if raw.find(b" pid=", start + 1, end) >= 0:
+        hit = _HEADER.search(raw, start + 1, end)
+        while hit:
+            cuts.append(hit.start())
+            hit = _HEADER.search(raw, hit.end(), end)
+    if raw.find(b"[mismatch]", start + 1, end) >= 0:
+        hit = _RECORD.search(raw, start + 1, end)
+        while hit:
+            if _is_record(raw, start, hit.start(), end):
+                cuts.append(hit.start())
+            hit = _RECORD.search(raw, hit.end(), end)
+    bar = _BAR.match(raw, start, end) if raw.find(b"%", start, end) >= 0 and raw.find(b"]", start, end) >= 0 else None
+    if not bar and not cuts:
+        return [(start, end)]
+    if bar:
+        after = bar.end()
+        while (more := _BAR.match(raw, after, end)) is not None and more.end() > after:
+            after = more.end()
+        step = _STEP.search(raw, after, min(end, after + 2)) if after < end else None
+        if after < end and (step or not raw[after : after + 1].isspace()):
+            cuts = [cut for cut in cuts if cut >= after]
+            start = after
+            while start < end and raw[start] in b" \t" and start + 1 < end:
+                start += 1
+    found = []
+    for cut in sorted(set(cuts)):
+        if cut > start:
+            found.append((start, cut))
+            start = cut
+    found.append((start, end))
+    return found
+
+
+def _is_record(raw: bytes, start: int, at: int, end: int) -> bool:
+    """Whether `[mismatch]` in the middle of a line begins a record, and not a sentence about records.
+
+    It does behind a progress bar, behind a torn write (no blank between), and behind a blank if nothing but fields of
+    the seed follow. It does not behind a quote or in `grep` output.
+    """
+    before = raw[start:at]
+    last = before[-1:]
+    if last in (b'"', b"'", b"`", b"(", b"<", b"*") or _GREP.match(before):
+        return False
+    if not last.isspace():
+        return True
+    if _BAR.match(before):
+        return True
+    fields = raw[at:end].split(None, 1)[1].rstrip()
+    if sum(key in b" " + fields for key in _SEED_KEYS) < 3:
+        return False
+    place = 0
+    while place < len(fields):
+        token = _TOKENS.match(fields, place)
+        if token is None:
+            return False
+        place = token.end()
+    return True

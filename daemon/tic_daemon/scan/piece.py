@@ -1,0 +1,322 @@
+"""One piece of a line, read: who wrote it, when, and what it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from tic_daemon.scan import writers, yields
+from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
+from tic_daemon.scan.lines import clean, is_bar
+from tic_daemon.scan.records import FIELDS, HEADER, leading_tokens
+from tic_daemon.scan.rule import Rule
+from tic_daemon.scan.state import Proc, State
+from tic_daemon.scan.tracebacks import OPENER, Trace
+from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.scan.values import integer, pci
+from tic_daemon.scan.verdict import MENTION, verdict, without_cuda, wrap_fits
+from tic_daemon.scan.wrappers import Wrapped, peel
+
+REGEX_LIMIT: Final = 4096
+QUOTE_BYTES: Final = 64 * 1024
+_QUOTE_OPEN: Final = ("[prompt]", "[response]", "[ground_truth]")
+_QUOTE_CLOSE: Final = "[score]"
+_ACTOR: Final = ":actor_name:"
+_SEED: Final = frozenset(FIELDS)
+
+Hits = Sequence[tuple[int, Sequence[Rule]]]
+"""(position of the literal's end within the piece, rules that it belongs to)."""
+
+
+class PieceReader:
+    """Reads pieces of one generation in order. All that it remembers is in `state`."""
+
+    def __init__(self, traits: SourceTraits, state: State) -> None:
+        self.traits = traits
+        self.state = state
+        self.single = writers.single_key(traits) if traits.single_process else ""
+        self.events: list[Event] = []
+
+    def read(self, raw: bytes, offset: int, length: int, line_no: int, hits: Hits, previous: bytes) -> None:
+        """Read one piece.
+
+        Args:
+            raw: its bytes, without the newline.
+            offset, length: of the piece within the generation, newline included.
+            line_no: of its physical line.
+            hits: literals found in it, growing; empty for a line that is read for its writer or its stamp alone.
+            previous: start of the physical line before it.
+        """
+        state = self.state
+        text = clean(raw)
+        line = peel(text, state.years)
+        key = writers.key_of(line, self.traits, self.single)
+        trace: Trace | None = None
+        if state.traces.open:
+            if line.kinds and not key:
+                state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
+            trace = state.traces.see(key, line.text, line_no)
+        owner = trace.owner if trace is not None and not key else None
+        if owner is not None:
+            key = owner[0]
+            line = line._replace(pid=owner[1], rank=owner[2], actor=owner[3])
+        proc = self._writer(key, line, offset, length, line_no)
+        piece = _Piece(self, raw, text, line, key, proc, offset, length, line_no)
+        if hits:
+            self._markers(piece, previous)
+        if state.records.open or (hits and "[mismatch]" in line.text):
+            self._records(piece)
+        if hits:
+            self._rules(piece, hits, trace)
+
+    def close_records(self, offset: int, line_no: int) -> None:
+        """Close records that began too long before this line."""
+        if self.state.records.open:
+            self.give(self.state.records.expire(offset, line_no))
+
+    def give(self, records: Sequence[Mismatch]) -> None:
+        """Hand out closed records; a record of a new run says that the source is that run's from here on."""
+        for record in records:
+            at = record.at
+            if record.run and record.run not in {self.state.run, "unknown"}:
+                self.state.run = record.run
+                self.events.append(SourceRun(at, record.run, "record"))
+            if at.proc and at.proc not in self.state.procs:
+                self._seen(at.proc, at, Proc())
+            self.events.append(record)
+            if at.stamp is None and at.proc:
+                writers.want(self.state, at.proc, at.byte_offset + at.byte_length)
+
+    def _writer(self, key: str, line: Wrapped, offset: int, length: int, line_no: int) -> Proc:
+        """Keep the writer's stamp; announce it if it is new; answer who waits for its next stamp."""
+        state = self.state
+        proc = state.procs.get(key)
+        if key and proc is None:
+            proc = Proc()
+            self._seen(key, self._at(key, line, proc, offset, length, line_no), proc)
+        if not key or proc is None:
+            return Proc()
+        if key in state.wants:
+            if line.stamp is not None:
+                del state.wants[key]
+                self.events.append(StampAfter(self._at(key, line, proc, offset, length, line_no)))
+            else:
+                state.wants[key][1] -= 1
+                if state.wants[key][1] <= 0:
+                    del state.wants[key]
+        if line.stamp is not None:
+            proc.stamp, proc.utc = line.stamp.at, line.stamp.utc
+        return proc
+
+    def _seen(self, key: str, at: At, proc: Proc) -> None:
+        if len(self.state.procs) >= writers.MAX_PROCS:
+            if not self.state.full:
+                self.state.full = True
+                what = f"more than {writers.MAX_PROCS} process keys; later ones are not announced"
+                self.events.append(Gap(at, "too_many_processes", at.byte_offset, at.byte_offset + at.byte_length, what))
+            return
+        self.state.procs[key] = proc
+        self.state.rejected.pop(key, None)
+        self.events.append(ProcessSeen(at))
+
+    def _at(self, key: str, line: Wrapped, proc: Proc, offset: int, length: int, line_no: int, stream: str = "") -> At:
+        """The line's `At` without a step."""
+        traits = self.traits
+        stamp = line.stamp
+        return At(
+            offset, length, line_no, key,
+            line.pid if line.pid is not None or not self.single else traits.pid,
+            line.rank if line.rank is not None else traits.rank,
+            line.actor or (self.actor if self.single else ""),
+            line.stream or traits.stream or stream,
+            stamp.at if stamp else None, stamp.res_us if stamp else 0, bool(stamp and stamp.utc),
+            None if stamp else proc.stamp, bool(not stamp and proc.stamp and proc.utc),
+        )  # fmt: skip
+
+    @property
+    def actor(self) -> str:
+        """Actor of a file of one process, from its first lines or its path."""
+        return self.state.actor or self.traits.actor
+
+    def _markers(self, piece: _Piece, previous: bytes) -> None:
+        """Lines that change what the next ones are worth: tracebacks, quoted text, Ray's magic first lines."""
+        text = piece.line.text
+        if text.startswith("["):
+            if text.startswith(_QUOTE_OPEN):
+                self.state.quotes[piece.key] = piece.offset
+            elif text.startswith(_QUOTE_CLOSE):
+                self.state.quotes.pop(piece.key, None)
+        elif text.startswith(_ACTOR) and self.single and not piece.line.kinds:
+            self.state.actor = text[len(_ACTOR) :].strip()[:80]
+        if text.endswith(OPENER):
+            self._traceback(piece, text[: -len(OPENER)].rstrip(), previous)
+
+    def _traceback(self, piece: _Piece, head: str, previous: bytes) -> None:
+        """An opener. `head` is what stands before it in the payload ("Scheduler hit an exception:")."""
+        line, key = piece.line, piece.key
+        last = line.kinds[-1] if line.kinds else ""
+        error = line.level_class == "error"
+        if head and not error and not (last == "sglang" and "exception" in head):
+            return
+        named = line.pid is not None and bool({"ray", "vllm"} & set(line.kinds))
+        excepthook = last == "rank"
+        bare_after_error = not line.kinds and peel(clean(previous), self.state.years).level_class == "error"
+        proven = error or excepthook or bool(self.single) or named or bare_after_error or bool(head)
+        needs_files = not (error or excepthook)
+        who = (key, line.pid, line.rank, line.actor)
+        self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no))
+        if key and not self.single and not excepthook:
+            # Loggers put their prefix on the first line alone; what follows has none.
+            self.state.traces.begin("", Trace(proven, True, piece.line_no, who))
+
+    def _records(self, piece: _Piece) -> None:
+        records = self.state.records
+        text = piece.line.text
+        header = HEADER.match(text) if text.startswith("[mismatch]") else None
+        if header is not None:
+            body = text[header.end() :]
+            if any(key in _SEED for key, _value in leading_tokens(body)):
+                at = piece.at("")
+                step = piece.proc.step
+                if step is not None:
+                    at = replace(at, step=step, step_carried=True)
+                self.give(records.header(at, piece.end, body, piece.shown()))
+                return
+        if records.open:
+            noise = not text.strip() or is_bar(piece.raw)
+            self.give(records.follow(piece.key, piece.end, piece.line_no, text, piece.shown(), noise))
+
+    def _rules(self, piece: _Piece, hits: Hits, trace: Trace | None) -> None:
+        """Try every rule of which a literal was found: all that yield states and steps, and the first fault."""
+        if len(hits) == 1:
+            rules: Sequence[tuple[Rule, int]] = [(rule, hits[0][0]) for rule in hits[0][1]]
+        else:
+            once: dict[str, tuple[Rule, int]] = {}
+            for place, group in hits:
+                for rule in group:
+                    once.setdefault(rule.name, (rule, place))
+            rules = sorted(once.values(), key=lambda item: item[0].order)
+        mention: tuple[Rule, re.Match[str]] | None = None
+        confirmed = False
+        for rule, place in rules:
+            try:
+                if rule.yields == "fault":
+                    if confirmed:
+                        continue
+                    hit, anchored = self._fault_hit(rule, piece, place)
+                    if hit is not None and anchored:
+                        self._fault(rule, hit, piece, trace, anchored=True)
+                        confirmed = True
+                    elif hit is not None and mention is None:
+                        mention = (rule, hit)
+                elif rule.yields != "mismatch" and wrap_fits(rule.wrap, piece.line, self.traits):
+                    self._other(rule, piece, place)
+            except Exception as error:  # noqa: BLE001 - a rule is data from outside: it may fail, the daemon may not
+                end = piece.offset + piece.length
+                detail = f"rule {rule.name}: {type(error).__name__}: {error}"[:500]
+                self.events.append(Gap(piece.at(""), "rule_error", piece.offset, end, detail))
+        if mention is not None and not confirmed:
+            self._fault(mention[0], mention[1], piece, trace, anchored=False)
+
+    def _fault_hit(self, rule: Rule, piece: _Piece, place: int) -> tuple[re.Match[str] | None, bool]:
+        """The rule's hit, and whether it stands where the rule wants it, under the wrapper that it asks for."""
+        text = piece.line.text
+        fits = wrap_fits(rule.wrap, piece.line, self.traits)
+        if rule.anchor == "start" and fits:
+            hit = rule.regex.match(text[:REGEX_LIMIT])
+            if hit is not None:
+                return hit, True
+        window = text if len(text) <= REGEX_LIMIT else piece.around(place)
+        hit = rule.regex.search(window)
+        if hit is None and window is text and piece.text is not text and len(piece.text) <= REGEX_LIMIT:
+            hit = rule.regex.search(piece.text)
+            return hit, False
+        return hit, rule.anchor == "any" and fits
+
+    def _fault(self, rule: Rule, hit: re.Match[str], piece: _Piece, trace: Trace | None, *, anchored: bool) -> None:
+        line, traits = piece.line, self.traits
+        quoted = self.state.quotes.get(piece.key)
+        actor = line.actor or (self.actor if self.single else "")
+        groups = hit.groupdict()
+        foreign = bool(self.single and traits.rank is not None and line.rank not in {None, traits.rank})
+        judged = verdict(
+            rule, line, anchored=anchored, trusted=trace is not None and trace.trusted,
+            quoted=quoted is not None and piece.offset - quoted <= QUOTE_BYTES,
+            no_cuda=without_cuda(actor, line, traits), foreign_rank=foreign,
+        )  # fmt: skip
+        at = piece.at(rule.stream, groups if judged != MENTION else {})
+        self.events.append(
+            Fault(
+                at, rule.name, judged, line.text[:REGEX_LIMIT], groups.get("code") or "", pci(groups.get("bus") or ""),
+                groups.get("node") or line.node, piece.shown(),
+            )
+        )  # fmt: skip
+        piece.bound(at)
+
+    def _other(self, rule: Rule, piece: _Piece, place: int) -> None:
+        text = piece.line.text
+        if rule.anchor == "start":
+            hit = rule.regex.match(text if rule.yields in {"step", "metric"} and len(text) <= REGEX_LIMIT * 16
+                                   else text[:REGEX_LIMIT])  # fmt: skip
+        else:
+            hit = rule.regex.search(text if len(text) <= REGEX_LIMIT else piece.around(place))
+        if hit is None:
+            return
+
+        def make(rule: Rule, step: int | None, groups: Mapping[str, str | None]) -> At:
+            return piece.at(rule.stream, groups, step)
+
+        found = yields.events(rule, hit, hit.string if rule.anchor == "any" else text, make)
+        self.events += found
+        if not found or rule.yields not in {"step", "metric"}:
+            return
+        piece.bound(found[0].at)
+        if isinstance(found[0], StepEvent) and found[0].at.step is not None and piece.key:
+            step = found[0].at.step
+            piece.proc.step = step if found[0].edge == "end" else step - 1
+            self.state.quotes.pop(piece.key, None)
+
+
+class _Piece:
+    """A piece with what was read of it. Its `At` is made when an event needs one."""
+
+    __slots__ = ("end", "key", "length", "line", "line_no", "offset", "proc", "raw", "reader", "text")
+
+    def __init__(
+        self, reader: PieceReader, raw: bytes, text: str, line: Wrapped, key: str, proc: Proc,
+        offset: int, length: int, line_no: int,
+    ) -> None:  # fmt: skip
+        self.reader, self.raw, self.text, self.line = reader, raw, text, line
+        self.key, self.proc, self.offset, self.length, self.line_no = key, proc, offset, length, line_no
+        self.end = offset + length
+
+    def at(self, stream: str, groups: Mapping[str, str | None] | None = None, step: int | None = None) -> At:
+        """The line's `At`. Own step first, else the one that its writer ended last; pid and rank from the rule's
+        groups where no wrapper has them."""
+        at = self.reader._at(self.key, self.line, self.proc, self.offset, self.length, self.line_no, stream)
+        change: dict[str, int | bool] = {}
+        if step is not None:
+            change["step"] = step
+        elif self.proc.step is not None:
+            change |= {"step": self.proc.step, "step_carried": True}
+        if groups:
+            if at.pid is None and (pid := integer(groups.get("pid") or "")) is not None:
+                change["pid"] = pid
+            if at.rank is None and (rank := integer(groups.get("rank") or "")) is not None and abs(rank) < 2**31:
+                change["rank"] = rank
+        return replace(at, **change) if change else at  # type: ignore[arg-type]
+
+    def bound(self, at: At) -> None:
+        """An event of this line without a stamp wants the writer's next one."""
+        if at.stamp is None and self.key:
+            writers.want(self.reader.state, self.key, self.end)
+
+    def shown(self) -> str:
+        """The piece as printed, for the row."""
+        return self.raw[: yields.MAX_RAW].decode("utf-8", "backslashreplace")
+
+    def around(self, place: int) -> str:
+        """4 KiB of the piece around a literal's hit: what a regular expression may see of a long line."""
+        return clean(self.raw[max(0, place - REGEX_LIMIT // 2) : place + REGEX_LIMIT // 2])

@@ -1,0 +1,223 @@
+"""`[mismatch]` records: a header line and lines of `key=value` behind it, from any number of writers at once.
+
+    [mismatch] run=<id> step=<n> policy=<digest> input=<sha> phase=<prefill|decode> rank=<n> repeat=<n>
+      scope=<fixed-input|independent-rollout> intervention=<none|name>
+      metric=<name> value=<number> reference=<run/repeat/boundary>
+      self_repeat=<noise> report=<relative-path> classification=<defect|numerical|quantization|unknown>
+
+One record may be open per writer. It is complete with its last field, and given out at the end of that line. Fields of
+the seed that come later for the same writer belong to no open record and are dropped.
+
+An incomplete record ends at the next header of its writer, at the writer's next line that is no continuation, 40 lines
+or 64 KiB behind its header, or with the file. Where the lines do not say who writes (`proc` ""), a line that is no
+continuation may be anybody's, so it ends nothing. If two such records of different ranks are open at once, nobody can
+say whose the next fields are: both are given out with their header's fields alone, as incomplete.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from tic_daemon.scan.events import At, Mismatch
+from tic_daemon.scan.values import at_from_json, at_to_json, integer, number
+
+FIELDS: Final = (
+    "run", "step", "policy", "input", "phase", "rank", "repeat", "scope", "intervention", "metric", "value",
+    "reference", "self_repeat", "report", "classification",
+)  # fmt: skip
+METRICS: Final = frozenset({
+    "logprob_mae", "logprob_max", "probability_mae", "kl_k1", "kl_k2", "kl_k3", "relative_l2", "cosine", "vocab_tv",
+    "vocab_argmax", "vocab_logsoftmax_max",
+})  # fmt: skip
+HEADER: Final = re.compile(r"\[mismatch\][ \t]+(?=[A-Za-z_]\w*=)")
+MAX_LINES: Final = 40
+MAX_BYTES: Final = 64 * 1024
+_MAX_FIELDS: Final = 64
+_TOKEN: Final = re.compile(r"""\s*([A-Za-z_][\w.\-]{0,63})=("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"']\S*|(?=\s|$))""")
+_KNOWN: Final = frozenset(FIELDS)
+_OWN: Final = "tic"
+
+
+@dataclass(slots=True)
+class OpenRecord:
+    """A record of which the last field has not come yet. `fields` keep their order; `at` has no step yet."""
+
+    at: At
+    end: int
+    last_line: int
+    fields: dict[str, str]
+    raw: list[str]
+    conflict: bool = False
+
+    def complete(self) -> bool:
+        return all(self.fields.get(key) for key in FIELDS)
+
+    def to_json(self) -> list[Any]:
+        return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.conflict]
+
+    @classmethod
+    def from_json(cls, value: list[Any]) -> OpenRecord:
+        return cls(at_from_json(value[0]), *value[1:])
+
+
+def tokens(text: str) -> list[tuple[str, str]] | None:
+    """The `key=value` pairs of a text in order, or None if it holds anything else (or nothing)."""
+    found: list[tuple[str, str]] = []
+    place = 0
+    size = len(text)
+    while place < size and len(found) < _MAX_FIELDS:
+        token = _TOKEN.match(text, place)
+        if token is None:
+            break
+        value = token[2]
+        if value[:1] in {'"', "'"}:
+            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+        found.append((token[1], value))
+        place = token.end()
+    return found if found and not text[place:].strip() else None
+
+
+def leading_tokens(text: str) -> list[tuple[str, str]]:
+    """The pairs at the start of a text; what follows them is another writer's."""
+    words = text.split()
+    while words:
+        found = tokens(" ".join(words))
+        if found is not None:
+            return found
+        words = words[:-1] if len(words) < _MAX_FIELDS else words[: _MAX_FIELDS - 1]
+    return []
+
+
+class Records:
+    """Open records of one source by writer."""
+
+    __slots__ = ("open",)
+
+    def __init__(self) -> None:
+        self.open: dict[str, OpenRecord] = {}
+
+    def header(self, at: At, end: int, text: str, raw: str) -> list[Mismatch]:
+        """A header line of writer `at.proc`. `text` starts behind `[mismatch]`; `end` is the offset behind the line.
+
+        Returns the records that it closes, itself too if it is complete.
+        """
+        pairs = tokens(text)
+        record = OpenRecord(at, end, at.line_no, {}, [raw])
+        _fill(record, pairs if pairs is not None else leading_tokens(text))
+        if record.complete():
+            return _given(record)
+        former = self.open.pop(at.proc, None)
+        if former is None:
+            self.open[at.proc] = record
+            return []
+        if at.proc == "" and _foreign(former, record):
+            # Interleaved writers without a name: neither gets the fields that follow.
+            return _given(_header_only(former)) + _given(record)
+        self.open[at.proc] = record
+        return _given(former)
+
+    def follow(self, proc: str, end: int, line_no: int, text: str, raw: str, noise: bool) -> list[Mismatch]:
+        """Any other line of a writer. `noise`: a blank line or a progress bar, which ends nothing."""
+        record = self.open.get(proc)
+        if record is None:
+            return []
+        pairs = None if noise else tokens(text)
+        if pairs is not None and any(key in _KNOWN for key, _value in pairs):
+            _fill(record, pairs)
+            record.end, record.last_line = end, line_no
+            record.raw.append(raw)
+            if record.complete():
+                del self.open[proc]
+                return _given(record)
+        elif not noise and proc:
+            del self.open[proc]
+            return _given(record)
+        return []
+
+    def expire(self, offset: int, line_no: int) -> list[Mismatch]:
+        """Close what began too long before this line."""
+        found: list[Mismatch] = []
+        for proc, record in list(self.open.items()):
+            if line_no - record.at.line_no > MAX_LINES or offset - record.at.byte_offset > MAX_BYTES:
+                del self.open[proc]
+                found += _given(record)
+        return found
+
+    def close(self) -> list[Mismatch]:
+        """The file is over: all records as they are."""
+        found = [mismatch for record in self.open.values() for mismatch in _given(record)]
+        self.open.clear()
+        return found
+
+
+def _fill(record: OpenRecord, pairs: list[tuple[str, str]]) -> None:
+    """Add fields. The first value of a key stays; a different second one is kept beside it and spoils the record."""
+    for key, value in pairs:
+        if len(record.fields) >= _MAX_FIELDS:
+            record.conflict = True
+            return
+        if not record.fields.get(key):
+            record.fields[key] = value
+        elif record.fields[key] != value:
+            record.conflict = True
+            record.fields.setdefault(f"{key}#2", value)
+
+
+def _foreign(former: OpenRecord, record: OpenRecord) -> bool:
+    """Whether two nameless headers are of different writers: they name different ranks."""
+    first, second = former.fields.get("rank", ""), record.fields.get("rank", "")
+    return bool(first and second and first != second)
+
+
+def _header_only(record: OpenRecord) -> OpenRecord:
+    """What the header line alone says; lines taken in since may be the other writer's."""
+    text = record.raw[0]
+    place = text.find("[mismatch]")
+    bare = OpenRecord(record.at, record.at.byte_offset + record.at.byte_length, record.at.line_no, {}, [text])
+    _fill(bare, leading_tokens(text[place + len("[mismatch]") :]))
+    return bare
+
+
+def _given(record: OpenRecord) -> list[Mismatch]:
+    """The event of a record; none for a record that this program printed itself."""
+    fields = record.fields
+    if fields.get("producer") == _OWN:
+        return []
+    text = {key: fields.get(key, "") for key in FIELDS}
+    step, value, noise = integer(text["step"]), number(text["value"]), number(text["self_repeat"])
+    bad = record.conflict or any(
+        parsed is None and text[key] not in {"", "unknown"}
+        for key, parsed in (("step", step), ("value", value), ("self_repeat", noise))
+    )
+    if bad:
+        state = "parse_error"
+    elif not all(text.values()):
+        state = "incomplete"
+    elif text["metric"] not in METRICS:
+        state = "unknown_metric"
+    else:
+        state = "ok"
+    at = record.at
+    rank = integer(text["rank"])
+    if rank is not None and not 0 <= rank < 2**31:
+        rank = None
+    at = replace(
+        at,
+        byte_length=record.end - at.byte_offset,
+        proc=at.proc or (f"rank:{rank}" if rank is not None else ""),
+        rank=at.rank if at.rank is not None else rank,
+        step=step if step is not None else at.step,
+        step_carried=step is None and at.step is not None,
+        policy=text["policy"],
+    )
+    extra = {key: value for key, value in fields.items() if key not in _KNOWN}
+    return [
+        Mismatch(
+            at, text["run"], text["input"], text["phase"], text["rank"], text["repeat"], text["scope"],
+            text["intervention"], text["metric"], value, text["value"], text["reference"], noise, text["self_repeat"],
+            text["report"], text["classification"], json.dumps(extra, ensure_ascii=False), state, "\n".join(record.raw),
+        )
+    ]  # fmt: skip

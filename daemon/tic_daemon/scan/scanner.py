@@ -1,0 +1,367 @@
+"""The scanner: bytes of one source in, events out; a deterministic function of the bytes, whatever the chunks.
+
+    Scanner(rules)                   one per process: the compiled database of all literals
+    Scanner.open(traits, state)      -> SourceScanner, one per source and generation
+    SourceScanner.feed(data)         whole lines;  feed_piece(data): part of a line that is too long
+    SourceScanner.peek(tail)         what the open records and the unfinished line would give now
+    SourceScanner.finish(tail)       the generation is over
+
+Most lines are never looked at: one pass of the multi-pattern engine tells which lines hold a literal of any rule, a fast
+search tells where a new process appears, and Python reads those lines alone. While a record or a traceback is open, or
+while a process' next stamp is wanted, the lines that may belong to it are read too. Which lines are read follows from the
+bytes alone, so that chunks and restarts change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from tic_daemon.scan import writers
+from tic_daemon.scan.engine import Hit, make_engine
+from tic_daemon.scan.events import At, Event, Gap
+from tic_daemon.scan.lines import pieces
+from tic_daemon.scan.piece import PieceReader
+from tic_daemon.scan.rule import Rule
+from tic_daemon.scan.rules import RuleSet
+from tic_daemon.scan.stamps import Years
+from tic_daemon.scan.state import Counters, Piece, State
+from tic_daemon.scan.tracebacks import OPENER
+from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.scan.wrappers import peel
+
+HEAD_LIMIT: Final = 64 * 1024
+CRI_LIMIT: Final = 1 << 20
+MAX_PIECES: Final = 64
+_PREVIOUS: Final = 512
+# Lines that the scanner itself must see, beside those of the rules.
+_OWN: Final = (
+    b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
+    b" stdout P ", b" stderr P ",
+)  # fmt: skip
+
+
+class Scanner:
+    """All rules, compiled into one search. Not thread-safe.
+
+    Args:
+        rules: the rules in force.
+        engine: auto | hyperscan | ahocorasick.
+    """
+
+    def __init__(self, rules: RuleSet, engine: str = "auto") -> None:
+        table: dict[bytes, list[Rule]] = {literal: [] for literal in _OWN}
+        for literal, of_literal in rules.by_literal.items():
+            table.setdefault(literal.encode(), []).extend(of_literal)
+        self.rules = rules
+        self.of_literal = [tuple(group) for group in table.values()]
+        self.engine = make_engine(list(table), engine)
+
+    def open(self, traits: SourceTraits, state: str | None = None) -> SourceScanner:
+        """A scanner at the start of a generation, or where `state` was taken."""
+        return SourceScanner(self, traits, State.load(state) if state else State(Years(traits.reference_time)))
+
+
+class SourceScanner:
+    """Scans one generation of one source."""
+
+    def __init__(self, scanner: Scanner, traits: SourceTraits, state: State) -> None:
+        self._scanner = scanner
+        self._traits = traits
+        self._state = state
+        self._reader = PieceReader(traits, state)
+
+    @property
+    def counters(self) -> Counters:
+        """Lines read, lines with bad UTF-8, NUL bytes, lines over the cap, bytes skipped in them."""
+        return self._state.counters
+
+    @property
+    def byte_offset(self) -> int:
+        """Offset of the next byte to be fed."""
+        return self._state.offset
+
+    @property
+    def line_no(self) -> int:
+        """Number of the next line, from 1."""
+        return self._state.line_no
+
+    def state(self) -> str:
+        """All that a later scanner needs to go on exactly here, as compact JSON."""
+        return self._state.dump()
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Scan whole lines. `data` ends with a newline."""
+        if self._state.piece is not None and data:
+            data = self._end_piece(data)
+        if data:
+            self._chunk(data)
+        return self._taken()
+
+    def feed_piece(self, data: bytes) -> list[Event]:
+        """Scan part of a line that is too long to wait for its newline. Carriage returns end a part of it; of a part
+        over 64 KiB the first 64 KiB are read and the rest is skipped and counted."""
+        state = self._state
+        if not data:
+            return []
+        if state.piece is None:
+            state.piece = Piece(state.offset)
+            state.counters.capped_lines += 1
+        state.counters.nul_bytes += data.count(0)
+        self._part(state.piece, data)
+        return self._taken()
+
+    def peek(self, tail: bytes) -> list[Event]:
+        """Events of the open records and of an unterminated last line, as if the file ended here."""
+        return self._scanner.open(self._traits, self.state()).finish(tail)
+
+    def finish(self, tail: bytes) -> list[Event]:
+        """End of the generation: `tail` is its last line, without newline; open records are closed."""
+        if tail and self._state.piece is not None:
+            self._part(self._state.piece, tail)
+            tail = b""
+        if self._state.piece is not None:
+            self._close_piece(self._state.piece, b"")
+        if tail:
+            self._chunk(tail)
+        for stream in list(self._state.cri):
+            self._join(stream, b"", self._state.offset)
+        self._reader.give(self._state.records.close())
+        return self._taken()
+
+    def _taken(self) -> list[Event]:
+        events, self._reader.events = self._reader.events, []
+        return events
+
+    # Chunks of whole lines
+
+    def _chunk(self, data: bytes) -> None:
+        """Read the lines of a chunk that are worth it, in order, each once."""
+        state = self._state
+        base, line_no, size = state.offset, state.line_no, len(data)
+        self._count(data)
+        hits = self._scanner.engine.scan(data)
+        new = writers.newcomers(data, state, self._traits, self._reader.single)
+        hit, fresh, position = 0, 0, 0
+        while position < size:
+            while fresh < len(new) and (new[fresh][0] < position or self._known(new[fresh][1])):
+                fresh += 1
+            target = hits[hit][0] - 1 if hit < len(hits) else size
+            if fresh < len(new) and new[fresh][0] < target:
+                target = new[fresh][0]
+            if self._forced():
+                target = position
+            elif state.wants:
+                target = min(target, writers.next_wanted(data, state, base, position))
+            if target >= size:
+                break
+            start = data.rfind(b"\n", position, target) + 1 or position
+            end = data.find(b"\n", target) + 1 or size
+            line_no += data.count(b"\n", position, start)
+            first = hit
+            while hit < len(hits) and hits[hit][0] <= end:
+                hit += 1
+            marks = [place for place, key in new[fresh : fresh + MAX_PIECES] if place < end]
+            self._line(data, start, end, base, line_no, hits[first:hit], marks)
+            while fresh < len(new) and new[fresh][0] < end:
+                if not self._known(new[fresh][1]):
+                    state.rejected[new[fresh][1]] = state.rejected.get(new[fresh][1], 0) + 1
+                fresh += 1
+            line_no += data[end - 1] == 10
+            position = end
+        state.line_no = line_no + data.count(b"\n", position)
+        state.offset = base + size
+        last = data.rfind(b"\n", 0, size - 1) + 1
+        state.previous = data[last : last + _PREVIOUS]
+
+    def _known(self, key: str) -> bool:
+        return key in self._state.procs or self._state.rejected.get(key, 0) >= writers.MAX_REJECTS
+
+    def _forced(self) -> bool:
+        """Whether the very next line must be read."""
+        state, single = self._state, self._reader.single
+        return bool(
+            state.records.open or state.traces.open or state.cri or (single and (single in state.wants or not state.procs))
+        )
+
+    def _count(self, data: bytes) -> None:
+        counters = self._state.counters
+        counters.lines += data.count(b"\n") + (data[-1] != 10)
+        if b"\0" in data:
+            counters.nul_bytes += data.count(0)
+        if not data.isascii():
+            try:
+                data.decode()
+            except UnicodeDecodeError:
+                counters.bad_utf8 += sum(map(_is_bad, data.split(b"\n")))
+
+    def _line(
+        self, data: bytes, start: int, end: int, base: int, line_no: int, hits: list[Hit], marks: list[int]
+    ) -> None:
+        """Read one physical line: [start, end) of the chunk, newline included."""
+        state = self._state
+        if state.records.open:
+            self._reader.close_records(base + start, line_no)
+        if state.traces.open:
+            state.traces.expire(line_no)
+        stop = end
+        if data[stop - 1] == 10:
+            stop -= 1
+        if stop > start and data[stop - 1] == 13:
+            stop -= 1
+        raw = data[start:stop]
+        if (state.cri or hits) and self._cri(raw, base + start, base + end, line_no):
+            return
+        before = data.rfind(b"\n", 0, start - 1) + 1 if start else 0
+        previous = data[before : min(start, before + _PREVIOUS)] if start else state.previous
+        self._content(
+            raw, base + start, base + end, line_no, [(place - start, number) for place, number in hits],
+            [place - start for place in marks], previous,
+        )  # fmt: skip
+
+    def _content(
+        self, raw: bytes, offset: int, end: int, line_no: int, hits: list[Hit], marks: Iterable[int], previous: bytes
+    ) -> None:
+        """Read the pieces of a line's content; `end` is the offset behind its newline."""
+        of_literal = self._scanner.of_literal
+        parts = pieces(raw)
+        if len(parts) == 1:
+            start, stop = parts[0]
+            found = [(place - start, of_literal[number]) for place, number in hits if start < place <= stop]
+            length = end - offset if start == 0 else end - offset - start
+            self._reader.read(raw[start:stop], offset + start, length, line_no, found, previous)
+            return
+        alone = not hits or self._forced() or bool(self._state.wants)
+        wanted = set(range(max(0, len(parts) - MAX_PIECES), len(parts))) if alone else set()
+        places = [place for place, _number in hits] + [place + 1 for place in marks]
+        number = 0
+        for place in sorted(places):
+            while number < len(parts) and parts[number][1] < place:
+                number += 1
+            if number < len(parts) and parts[number][0] < place and (len(wanted) < MAX_PIECES * 4):
+                wanted.add(number)
+        for number in sorted(wanted):
+            start, stop = parts[number]
+            found = [(place - start, of_literal[which]) for place, which in hits if start < place <= stop]
+            follows = parts[number + 1][0] if number + 1 < len(parts) else end - offset
+            self._reader.read(raw[start:stop], offset + start, follows - start, line_no, found, previous)
+
+    # Lines that a container runtime has cut
+
+    def _cri(self, raw: bytes, offset: int, end: int, line_no: int) -> bool:
+        """Whether the line is part of one that is joined here. Parts of a line carry P, its last one F."""
+        if not raw[:4].isdigit():
+            return False
+        head = raw[:80].decode("latin-1")
+        line = peel(head, Years(None))
+        if line.kinds[:1] != ("cri",):
+            return False
+        state = self._state
+        waiting = state.cri.get(line.stream)
+        if not line.partial:
+            if waiting is None:
+                return False
+            self._join(line.stream, raw[_cri_length(raw) :], end)
+            return True
+        if waiting is None:
+            state.cri[line.stream] = (offset, line_no, raw.replace(b" P ", b" F ", 1))
+        elif len(waiting[2]) < CRI_LIMIT:
+            state.cri[line.stream] = (waiting[0], waiting[1], waiting[2] + raw[_cri_length(raw) :])
+        else:
+            state.counters.skipped_bytes += len(raw)
+        return True
+
+    def _join(self, stream: str, rest: bytes, end: int) -> None:
+        offset, line_no, raw = self._state.cri.pop(stream)
+        raw += rest
+        hits = self._scanner.engine.scan(raw)
+        self._content(raw, offset, end, line_no, hits, (), b"")
+
+    # Lines that are too long
+
+    def _part(self, piece: Piece, data: bytes) -> None:
+        """More bytes of a long line. Its parts between carriage returns are read one by one."""
+        state = self._state
+        if piece.skip_from >= 0:
+            place = data.find(b"\r")
+            if place < 0:
+                state.counters.skipped_bytes += len(data)
+                state.offset += len(data)
+                return
+            state.counters.skipped_bytes += place
+            self._gap(piece, state.offset + place)
+            state.offset += place
+            data = data[place:]
+        data = piece.pending + data
+        begin = state.offset - len(piece.pending)
+        cut = data.rfind(b"\r") + 1
+        if cut:
+            self._fragment(data[:cut], begin)
+        rest = data[cut:]
+        state.offset = begin + len(data)
+        if len(rest) > HEAD_LIMIT:
+            self._fragment(rest[:HEAD_LIMIT], begin + cut)
+            piece.skip_from = begin + cut + HEAD_LIMIT
+            state.counters.skipped_bytes += len(rest) - HEAD_LIMIT
+            rest = b""
+        piece.pending = rest
+
+    def _fragment(self, raw: bytes, offset: int) -> None:
+        """Parts of the long line that are whole, cut to the length that is read of each."""
+        start = 0
+        for part in raw.split(b"\r"):
+            head = part[:HEAD_LIMIT]
+            if len(part) > HEAD_LIMIT:
+                self._state.counters.skipped_bytes += len(part) - HEAD_LIMIT
+                self._gap(Piece(offset, b"", offset + start + HEAD_LIMIT), offset + start + len(part))
+            hits = self._scanner.engine.scan(head) if head else []
+            if hits:
+                at = offset + start
+                self._content(head, at, at + len(head), self._state.line_no, hits, (), b"")
+            start += len(part) + 1
+
+    def _end_piece(self, data: bytes) -> bytes:
+        """The rest of a long line, up to its newline. Returns what follows it."""
+        piece = self._state.piece
+        assert piece is not None  # noqa: S101 - the caller has looked
+        place = data.find(b"\n") + 1 or len(data)
+        self._state.counters.nul_bytes += data.count(0, 0, place)
+        self._part(piece, data[: place - 1])
+        self._close_piece(piece, b"\n")
+        return data[place:]
+
+    def _close_piece(self, piece: Piece, newline: bytes) -> None:
+        state = self._state
+        if piece.skip_from >= 0:
+            self._gap(piece, state.offset)
+        elif piece.pending:
+            self._fragment(piece.pending, state.offset - len(piece.pending))
+        state.offset += len(newline)
+        state.counters.lines += 1
+        state.line_no += 1
+        state.piece = None
+
+    def _gap(self, piece: Piece, end: int) -> None:
+        """[skip_from, end) was not read."""
+        at = At(piece.start, end - piece.start, self._state.line_no)
+        what = f"a line without a newline or carriage return for {HEAD_LIMIT} bytes; the rest was skipped"
+        self._reader.events.append(Gap(at, "capped_line", piece.skip_from, end, what))
+        piece.skip_from = -1
+
+
+def _is_bad(line: bytes) -> bool:
+    if line.isascii():
+        return False
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _cri_length(raw: bytes) -> int:
+    """Bytes of the CRI prefix: three blanks end it."""
+    place = -1
+    for _ in range(3):
+        place = raw.find(b" ", place + 1)
+    return place + 1

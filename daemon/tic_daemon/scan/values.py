@@ -1,0 +1,188 @@
+"""Numbers, PCI ids, key/value lists and the JSON form of `At`: the small readers that the scanner's parts share.
+
+    number("np.float64(0.41)")   0.41        number("abc")   None: the text is no number
+    key_values(form, text)       [(key, value, text as printed), ...] of a step or metric line
+
+All lists are read by hand in one pass, since a step line of 15 KiB is no rarity and must neither be cut nor stall.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, Final
+
+from tic_daemon.scan.events import At
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
+_CAST: Final = re.compile(r"(?:np|numpy|torch)\.\w+\(([^()]*)\)|(?:tensor|array)\(([^(),\[\]]*)(?:,[^()]*)?\)")
+_INTEGER: Final = re.compile(r"[+-]?\d{1,19}")
+_INT64: Final = 2**63
+_VERL: Final = re.compile(r" - (?=[\w@/.+-]+:)")
+_PIPE_PAIR: Final = re.compile(r"\s*([A-Za-z][^:|]{0,80}?)(?::\s*|\s+)([+-]?(?:\d[\d,.]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf)\S*)(.*)")
+_TITAN: Final = re.compile(r"([A-Za-z_]\w*):\s*([+-]?(?:\d[\d,.]*(?:[eE][+-]?\d+)?|nan|inf))([^\s:]*)")
+_NCCL_BUS: Final = re.compile(r"[0-9a-fA-F]{1,9}")
+_PCI: Final = re.compile(r"(?:PCI:)?(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?")
+MAX_PAIRS: Final = 4096
+
+Pair = tuple[str, float | None, str]
+
+
+def number(text: str) -> float | None:
+    """A printed number as a float, or None. Casts of numpy and torch are looked through; `1_000` is no number."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    cast = _CAST.fullmatch(text)
+    inner = (cast[1] or cast[2] or "").strip() if cast else ""
+    return float(inner) if _NUMBER.fullmatch(inner) else None
+
+
+def integer(text: str) -> int | None:
+    """A printed integer that fits in 64 bits, or None."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    value = int(text)
+    return value if -_INT64 <= value < _INT64 else None
+
+
+def pci(text: str) -> str:
+    """One spelling for one GPU: `0000:5d:00` from `PCI:0000:5d:00`, `00000000:5D:00.0` or NCCL's `5d000`.
+
+    NCCL prints domain, bus, device and function as one hexadecimal number. Anything else stays as printed.
+    """
+    hit = _PCI.fullmatch(text)
+    if hit:
+        return f"{int(hit[1] or '0', 16):04x}:{hit[2]}:{hit[3]}".lower()
+    if _NCCL_BUS.fullmatch(text):
+        value = int(text, 16)
+        return f"{value >> 20:04x}:{value >> 12 & 0xFF:02x}:{value >> 4 & 0xFF:02x}"
+    return text
+
+
+def key_values(form: str, text: str) -> list[Pair]:
+    """Keys and values behind the head of a line.
+
+    Args:
+        form: "verl" (`key:value - key:value`), "dict" (a Python dict's repr), "pipe" (`key: value | key value |`) or
+            "titan" (`key: value  key: value`).
+        text: what stands behind the part that the rule matched.
+    """
+    reader = _READERS.get(form)
+    return reader(text) if reader else []
+
+
+def _verl(text: str) -> list[Pair]:
+    pairs: list[Pair] = []
+    for part in _VERL.split(text, maxsplit=MAX_PAIRS):
+        key, colon, value = part.strip().lstrip("- ").partition(":")
+        if colon and key and " " not in key:
+            pairs.append((key, number(value.strip()), value.strip()))
+    return pairs
+
+
+def _pipe(text: str) -> list[Pair]:
+    pairs: list[Pair] = []
+    for part in text.split("|", MAX_PAIRS):
+        hit = _PIPE_PAIR.match(part)
+        if hit:
+            printed = (hit[2] + hit[3]).strip()
+            pairs.append((hit[1].strip(), number(hit[2].replace(",", "").rstrip("%s")), printed))
+    return pairs
+
+
+def _titan(text: str) -> list[Pair]:
+    return [
+        (hit[1], number(hit[2].replace(",", "")), hit[2] + hit[3])
+        for number_, hit in enumerate(_TITAN.finditer(text))
+        if number_ < MAX_PAIRS
+    ]
+
+
+def _dict(text: str) -> list[Pair]:
+    """`{'a': 1, "b": np.float64(2.0), 'c': '1.2e-05', 'd': [1, 2]}`: one level; what nests is kept as text."""
+    place = text.find("{")
+    if place < 0:
+        return []
+    place += 1
+    pairs: list[Pair] = []
+    while place < len(text) and len(pairs) < MAX_PAIRS:
+        while place < len(text) and text[place] in " ,\t":
+            place += 1
+        if place >= len(text) or text[place] not in "'\"":
+            break
+        close = _string_end(text, place)
+        if close < 0:
+            break
+        key = text[place + 1 : close]
+        colon = text.find(":", close)
+        if colon < 0 or text[close + 1 : colon].strip():
+            break
+        stop = _value_end(text, colon + 1)
+        printed = text[colon + 1 : stop].strip()
+        bare = printed[1:-1] if len(printed) > 1 and printed[0] in "'\"" and printed[-1] == printed[0] else printed
+        pairs.append((key, number(bare), printed))
+        place = stop
+        if place < len(text) and text[place] == "}":
+            break
+    return pairs
+
+
+def _string_end(text: str, start: int) -> int:
+    """Position of the quote that closes the one at `start`, or -1."""
+    quote, place = text[start], start + 1
+    while place < len(text):
+        if text[place] == "\\":
+            place += 2
+            continue
+        if text[place] == quote:
+            return place
+        place += 1
+    return -1
+
+
+def _value_end(text: str, start: int) -> int:
+    """Position of the comma or brace that ends a value."""
+    depth, place = 0, start
+    while place < len(text):
+        char = text[place]
+        if char in "'\"":
+            place = _string_end(text, place)
+            if place < 0:
+                return len(text)
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            if depth == 0:
+                return place
+            depth -= 1
+        elif char == "," and depth == 0:
+            return place
+        place += 1
+    return place
+
+
+_READERS: Final = {"verl": _verl, "dict": _dict, "pipe": _pipe, "titan": _titan}
+
+
+def at_to_json(at: At) -> list[Any]:
+    """An `At` as a JSON list."""
+    return [
+        at.byte_offset, at.byte_length, at.line_no, at.proc, at.pid, at.rank, at.actor, at.stream, _iso(at.stamp),
+        at.stamp_res_us, at.stamp_utc, _iso(at.after_stamp), at.after_utc, at.step, at.step_carried, at.policy,
+    ]  # fmt: skip
+
+
+def at_from_json(value: list[Any]) -> At:
+    """Back from `at_to_json`."""
+    fields = list(value)
+    fields[8], fields[11] = time_from_json(fields[8]), time_from_json(fields[11])
+    return At(*fields)
+
+
+def _iso(time: datetime | None) -> str | None:
+    return time.isoformat() if time is not None else None
+
+
+def time_from_json(text: str | None) -> datetime | None:
+    """A naive time from its ISO text."""
+    return datetime.fromisoformat(text) if text else None

@@ -1,0 +1,73 @@
+"""How far a line that looks like a fault is to be believed.
+
+confirmed   anchored behind the wrappers, and written by the runtime: an error-class wrapper, an excepthook's `[rankN]: `,
+            the exception of a traceback that such a line opened, or a C print whose shape proves itself
+suspect     anchored, but nothing shows who wrote it
+mention     everything else: not anchored, quoted in model output, from an actor without a CUDA context, or from a
+            record that the program itself calls information
+
+Only confirmed lines lock. Model and tool output can put any text at the start of a line, which is why the writer counts
+before the shape.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tic_daemon.scan.rule import Rule
+from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.scan.wrappers import Wrapped
+
+CONFIRMED: Final = "confirmed"
+SUSPECT: Final = "suspect"
+MENTION: Final = "mention"
+
+_NO_CUDA: Final = (
+    "TaskRunner", "RolloutManager", "AgentLoop", "RewardManager", "RewardLoop", "RewardWorker", "RewardModelManager",
+    "main_task", "driver", "Runner", "Sandbox", "ToolAgent",
+)  # fmt: skip
+
+
+def without_cuda(actor: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
+    """Whether the writer has no CUDA context, so that its fault texts are copies or quotations."""
+    if actor:
+        return actor.startswith(_NO_CUDA) or actor.lower().startswith("reward")
+    return traits.role == "driver" and traits.framework == "ray" and not wrapped.kinds
+
+
+def wrap_fits(wrap: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
+    """Whether the wrapper class that a rule asks for was peeled."""
+    if not wrap:
+        return True
+    if wrap == "kernel":
+        return "kernel" in wrapped.kinds or (traits.role == "kernel" and not {"ray", "vllm"} & set(wrapped.kinds))
+    if wrap == "noactor":
+        return wrapped.pid is None and not {"ray", "vllm", "rank", "rank_glog"} & set(wrapped.kinds)
+    return wrap in wrapped.kinds
+
+
+def verdict(
+    rule: Rule, wrapped: Wrapped, *, anchored: bool, trusted: bool, quoted: bool, no_cuda: bool, foreign_rank: bool
+) -> str:
+    """The verdict of one fault line.
+
+    Args:
+        rule: the rule that matched; `needs_level` False means that the line's shape proves itself.
+        wrapped: the peeled line.
+        anchored: the rule matched where its anchor asks, under the wrapper that it asks for.
+        trusted: the line stands in a traceback that the runtime opened.
+        quoted: the writer is in the middle of printing a prompt, a response or a ground truth.
+        no_cuda: see `without_cuda`.
+        foreign_rank: a `[rankN]:` of another rank than the one whose file this is.
+    """
+    if not anchored or quoted or no_cuda or foreign_rank:
+        return MENTION
+    if not rule.needs_level:
+        return CONFIRMED
+    if wrapped.level_class == "error" or trusted:
+        return CONFIRMED
+    if wrapped.level_class == "info":
+        return MENTION
+    if wrapped.level_class == "none" and wrapped.kinds and wrapped.kinds[-1] == "rank":
+        return CONFIRMED
+    return SUSPECT

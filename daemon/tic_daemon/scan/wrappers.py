@@ -1,0 +1,434 @@
+"""Peeling: what launchers, loggers and runtimes put in front of a line, taken off from the left until nothing fits.
+
+    peel(text, years)   -> Wrapped: the payload and everything that the wrappers said
+
+The table of `_PEELERS` is ordered by the first character of what is left; within one character the order matters and
+says why. A wrapper is recognised by its whole shape, never by a part of it: what is not peeled is not anchored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tic_daemon.scan.stamps import MONTHS, SECOND, Stamp, Years, full, resolution, zoned
+
+_CLASS: Final = {
+    "E": "error", "F": "error", "C": "error", "ERROR": "error", "CRITICAL": "error", "FATAL": "error", "ERR": "error",
+    "EXCEPTION": "error", "W": "warning", "WARN": "warning", "WARNING": "warning",
+}  # fmt: skip
+_LEVELS: Final = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
+_CLOCK: Final = r"(\d\d:\d\d:\d\d)"
+_DATE: Final = r"(\d{4}-\d\d-\d\d)"
+
+
+class Wrapped(NamedTuple):
+    """A line after peeling.
+
+    Attributes:
+        text: the line without its wrappers.
+        level: as printed ("ERROR", "E"), "" if no wrapper has one. `level_class`: error | warning | info | none.
+        actor: process or actor name ("Worker_TP0", "TaskRunner", "TP2", "default3", "kernel").
+        pid, rank: as printed. ip, node: address and host name as printed.
+        stream: "stdout" or "stderr" if the wrapper says so.
+        stamp: the line's time, from the outermost wrapper that has one.
+        repeat: copies that Ray folded into this line, 1 if none.
+        kinds: the wrappers, outermost first.
+        partial: a CRI line that is continued by the next one of its stream.
+    """
+
+    text: str
+    level: str = ""
+    level_class: str = "none"
+    actor: str = ""
+    pid: int | None = None
+    rank: int | None = None
+    ip: str = ""
+    node: str = ""
+    stream: str = ""
+    stamp: Stamp | None = None
+    repeat: int = 1
+    kinds: tuple[str, ...] = ()
+    partial: bool = False
+
+    @property
+    def proc(self) -> str:
+        """Key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes."""
+        if self.pid is not None:
+            return f"pid:{self.pid}"
+        if self.rank is not None:
+            return f"rank:{self.rank}"
+        return f"actor:{self.actor}" if self.actor else ""
+
+
+class _Found:
+    """What peeling has gathered so far."""
+
+    __slots__ = (
+        "actor", "ip", "kinds", "level", "node", "partial", "pid", "rank", "stamp", "stream", "years",
+    )  # fmt: skip
+
+    def __init__(self, years: Years) -> None:
+        self.years = years
+        self.level = self.actor = self.ip = self.node = self.stream = ""
+        self.pid: int | None = None
+        self.rank: int | None = None
+        self.stamp: Stamp | None = None
+        self.partial = False
+        self.kinds: list[str] = []
+
+    def time(self, stamp: Stamp | None) -> None:
+        """The outermost stamp stays."""
+        if self.stamp is None:
+            self.stamp = stamp
+
+    def short(self, month: int, day: int, clock: str, fraction: str, res_us: int) -> None:
+        """A stamp without a year."""
+        if self.stamp is None and day:
+            micro = int((fraction + "000000")[:6]) if fraction else 0
+            at = self.years.resolve(month, day, int(clock[:2]), int(clock[3:5]), int(clock[6:8]), micro)
+            if at is not None:
+                self.stamp = Stamp(at, res_us, False)
+
+    def name(self, actor: str, pid: str | None) -> None:
+        """Name and pid; an inner wrapper knows the process better than the launcher around it."""
+        self.actor = actor
+        if pid is not None and len(pid) < 18:
+            self.pid = int(pid)
+
+
+Peeler = Callable[[re.Match[str], _Found], None]
+
+_PROC: Final = re.compile(
+    r"\(([A-Za-z_][\w.:-]{0,80}(?:\([^()\n]{0,80}\))?)(?: rank=(\d{1,6})| TP(\d{1,4}))? pid=(\d+)(?:, ip=([\w.:-]+))?\) "
+)
+_RAYLET: Final = re.compile(r"\((raylet|autoscaler|gcs_server|pid)(?:[ +][\w+.]*)?(?:, ip=([\w.:-]+))?\) ")
+_AREAL: Final = re.compile(rf"\(AReaL\) (\d{{8}})-{_CLOCK}\.(\d{{3}}) ([^:\n]{{1,60}}?) ([A-Z]+): ")
+_TEE: Final = re.compile(r"\[(?!rank\d)([A-Za-z_]\w{0,60}?\d{1,6})\]:")
+_RANK: Final = re.compile(r"\[rank(\d{1,6})\]:( |(?=\[))")
+_GLOG: Final = re.compile(rf"\[([IWEF])(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}} (?:\d+ )?([^\s:\]]+):\d+\] ?")
+_TORCH: Final = re.compile(
+    rf"([IWEFCV])(\d\d)(\d\d) {_CLOCK}\.(\d{{6}}) (\d+) (?:site-packages/)?[\w./-]+:\d+\] "
+    r"(?:\[\d+/\d+\] )?(?:\[__\w+\] )?"
+)
+_NCCL: Final = re.compile(
+    rf"(?:\[{_DATE} {_CLOCK}\] )?([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[(\d+)\] (?:[\w./-]+:\d+ (?:\(\w+\) )?)?NCCL "
+    r"(INFO|WARN|ERROR|TRACE|ABORT|VERSION) "
+)
+_VLLM: Final = re.compile(
+    rf"(?:\[[^\[\]\n]{{1,40}}\] )?({_LEVELS}) (\d\d)-(\d\d) {_CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?"
+)
+_OPENRLHF: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d) {_CLOCK} [\w./-]+\.py:\d+\] ?")
+_SGLANG: Final = re.compile(
+    rf" ?\[{_DATE} {_CLOCK}(?:\.(\d{{1,6}}))?((?: (?:DP|PP|ATTN_CP|ATTN_TP|MOE_DP|MOE_EP|CP|TP|EP)\d+)*)\] ?"
+)
+_SLIME: Final = re.compile(rf"\[{_DATE} {_CLOCK}(?:\.(\d{{1,6}}))?((?: \w+)*)\] \w+\.py:\d+ - ")
+_RAYCPP: Final = re.compile(
+    rf"\[{_DATE} {_CLOCK},(\d{{3}}) ([DIWEFC]) (\d+) (\d+)\] (?:\(\w+\) )?[\w./-]+\.(?:cc|h|cpp):\d+: "
+)
+_FLASHINFER: Final = re.compile(
+    rf"{_DATE} {_CLOCK},(\d{{3}}) - ({_LEVELS}) - (?:\w+\.py:\d+ - )?flashinfer[\w.]*: "
+)
+_TILELANG: Final = re.compile(rf"{_DATE} {_CLOCK}  \[TileLang:[\w.]+:([A-Z]+)\](?: \(\w+\.py:\d+\))?: ")
+_CRI: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) (stdout|stderr) ([PF])(?::\w+)? "
+)
+_DOCKER: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3,9})(Z|[+-]\d\d:?\d\d) ")
+_COMPOSE: Final = re.compile(rf"{_DATE} {_CLOCK}\.(\d{{3}}) \| (?!(?:{_LEVELS}|SUCCESS|TRACE)\b)")
+_JOURNAL_ISO: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:?\d\d) ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: "
+    r"(?:\[ *\d+\.\d+\] )?"
+)
+_SYSLOG: Final = re.compile(
+    rf"(?:<\d+>)?([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
+)
+_DMESG_T: Final = re.compile(
+    rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} (\d{{4}})\] "
+)
+_UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\] ")
+_KERNEL: Final = re.compile(r"kernel: ")
+_KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
+_LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
+_LOGURU: Final = re.compile(
+    rf"(?:{_DATE} )?{_CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
+)
+_PYLOG: Final = re.compile(
+    rf"(?:\[titan\] )?\[?{_DATE} {_CLOCK}[,.](\d{{3,6}})\]? ?(?:(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){{0,3}}"
+    rf"(?:- )?\[?({_LEVELS})\]? ?(?:[-:|] |(?=\S)|\[[\w./:-]+\] ?(?:- )?)"
+)
+_PYTHON: Final = re.compile(rf"({_LEVELS}):(?:{_DATE} {_CLOCK},(\d{{3}})|[\w.]+):")
+_UVICORN: Final = re.compile(rf"({_LEVELS}|TRACE): {{2,}}")
+_WHAT: Final = re.compile(r"  what\(\):  ")
+_REPEATED: Final = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs.*)?$")
+
+
+def _proc(hit: re.Match[str], found: _Found) -> None:
+    name, rank, tensor, pid, ip = hit.groups()
+    found.kinds.append("vllm" if found.actor or name.startswith(_ENGINE) else "ray")
+    found.name(f"{name} TP{tensor}" if tensor else name, pid)
+    if rank:
+        found.rank = int(rank)
+    if ip:
+        found.ip = ip
+
+
+_ENGINE: Final = ("Worker_", "VllmWorker", "EngineCore", "APIServer", "ApiServer", "DPEngineCore", "StageEngineCore")
+
+
+def _raylet(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("raylet")
+    found.actor = hit[1]
+    found.ip = hit[2] or ""
+    if hit[1] == "raylet":
+        found.level = "ERROR"  # the raylet's console lines are reports of deaths; nothing else comes this way
+
+
+def _areal(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("areal")
+    found.time(full(hit[1], hit[2], hit[3]))
+    found.level = hit[5]
+
+
+def _tee(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("torchrun")
+    found.actor = hit[1]
+
+
+def _rank(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("rank" if hit[2] else "rank_glog")
+    found.rank = int(hit[1])
+
+
+def _glog(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("glog")
+    found.level = hit[1]
+    # The nine digits are not wall time: the stamp is good for its second only.
+    found.short(int(hit[2]), int(hit[3]), hit[4], "", SECOND)
+
+
+def _torch(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("torch_log")
+    found.level = hit[1]
+    found.short(int(hit[2]), int(hit[3]), hit[4], hit[5], 1)
+    if found.pid is None and len(hit[6]) < 18:
+        found.pid = int(hit[6])
+
+
+def _nccl(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("nccl")
+    if hit[1]:
+        found.time(full(hit[1], hit[2]))
+    found.node = hit[3]
+    if found.pid is None and len(hit[4]) < 18:
+        found.pid = int(hit[4])
+    found.level = hit[7]
+    if hit[7] == "WARN":
+        found.kinds.append("nccl_warn")
+
+
+def _record(kind: str) -> Peeler:
+    def peel(hit: re.Match[str], found: _Found) -> None:
+        found.kinds.append(kind)
+        found.level = hit[1]
+        fraction = hit[5] if kind == "vllm_record" else None
+        found.short(int(hit[2]), int(hit[3]), hit[4], fraction or "", resolution(fraction or ""))
+
+    return peel
+
+
+def _sglang(hit: re.Match[str], found: _Found) -> None:
+    found.time(full(hit[1], hit[2], hit[3] or ""))
+    ranks = hit[4].split()
+    found.kinds.append("sglang" if hit[0][0] == "[" else "stamp")
+    if ranks and found.pid is None:
+        # The order of the ranks differs between versions: one name for one set.
+        found.actor = " ".join(sorted(ranks))
+
+
+def _slime(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("slime")
+    found.time(full(hit[1], hit[2], hit[3] or ""))
+
+
+def _raycpp(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("raycpp")
+    found.time(full(hit[1], hit[2], hit[3]))
+    found.level = hit[4]
+    if found.pid is None and len(hit[5]) < 18:
+        found.pid = int(hit[5])
+
+
+def _dated(kind: str, level: int, fraction: int = 0) -> Peeler:
+    def peel(hit: re.Match[str], found: _Found) -> None:
+        found.kinds.append(kind)
+        found.time(full(hit[1], hit[2], (hit[fraction] or "") if fraction else ""))
+        if level:
+            found.level = hit[level]
+
+    return peel
+
+
+def _cri(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("cri")
+    found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
+    found.stream = hit[5]
+    found.partial = hit[6] == "P"
+
+
+def _docker(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("docker")
+    found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
+
+
+def _unit(found: _Found, node: str, program: str, pid: str | None) -> None:
+    found.node = node
+    if program == "kernel":
+        found.kinds.append("kernel")
+        found.actor = "kernel"
+    else:
+        found.kinds.append("syslog")
+        found.name(program, pid)
+
+
+def _journal_iso(hit: re.Match[str], found: _Found) -> None:
+    found.time(zoned(hit[1], hit[2], hit[3] or "", hit[4]))
+    _unit(found, hit[5], hit[6], hit[7])
+
+
+def _syslog(hit: re.Match[str], found: _Found) -> None:
+    if (month := MONTHS.get(hit[1])) is not None:
+        found.short(month, int(hit[2]), hit[3], "", SECOND)
+    _unit(found, hit[4], hit[5], hit[6])
+
+
+def _dmesg(hit: re.Match[str], found: _Found) -> None:
+    if (month := MONTHS.get(hit[1])) is not None:
+        found.time(full(f"{hit[4]}-{month:02d}-{int(hit[2]):02d}", hit[3]))
+    _kernel(hit, found)
+
+
+def _kernel(_hit: re.Match[str], found: _Found) -> None:
+    # A bare uptime in front of text proves a kernel line only if nobody else has said that he wrote it.
+    if not found.actor and found.pid is None and found.rank is None:
+        found.actor = "kernel"
+        found.kinds.append("kernel")
+    else:
+        found.kinds.append("uptime")
+
+
+def _loguru(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("loguru")
+    if hit[1]:  # without a date the clock alone bounds nothing
+        found.time(full(hit[1], hit[2], hit[3] or ""))
+    found.level = hit[4]
+
+
+def _python(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("python")
+    found.level = hit[1]
+    if hit[2]:
+        found.time(full(hit[2], hit[3], hit[4]))
+
+
+def _plain(kind: str) -> Peeler:
+    def peel(hit: re.Match[str], found: _Found) -> None:
+        found.kinds.append(kind)
+        found.level = hit[1]
+
+    return peel
+
+
+def _what(_hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("what")
+    found.level = "FATAL"
+
+
+_Table = tuple[tuple[re.Pattern[str], Peeler], ...]
+_PAREN: Final[_Table] = ((_PROC, _proc), (_AREAL, _areal), (_RAYLET, _raylet))
+# `[rank3]:` looks like a torchrun prefix, so it is tried first; slime's header contains SGLang's.
+_BRACKET: Final[_Table] = (
+    (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
+    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel), (_VLLM, _record("vllm_record")),
+)  # fmt: skip
+_DIGIT: Final[_Table] = (
+    (_CRI, _cri), (_JOURNAL_ISO, _journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),
+    (_TILELANG, _dated("tilelang", 3)), (_COMPOSE, _dated("compose", 0, 3)), (_LOGURU, _loguru),
+    (_PYLOG, _dated("pylog", 4, 3)), (_KMSG, _kernel), (_NCCL, _nccl),
+)  # fmt: skip
+_UPPER: Final[_Table] = (
+    (_VLLM, _record("vllm_record")), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")), (_PYTHON, _python),
+    (_UVICORN, _plain("uvicorn")), (_SYSLOG, _syslog), (_NCCL, _nccl),
+)  # fmt: skip
+_LOWER: Final[_Table] = ((_NCCL, _nccl), (_UPTIME, _kernel), (_KERNEL, _kernel))
+_BLANK: Final[_Table] = ((_WHAT, _what), (_SGLANG, _sglang))
+_ANGLE: Final[_Table] = ((_SYSLOG, _syslog),)
+
+_PEELERS: Final[dict[str, _Table]] = {
+    "(": _PAREN, "[": _BRACKET, " ": _BLANK, "<": _ANGLE,
+    **dict.fromkeys("0123456789", _DIGIT),
+    **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _UPPER),
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", _LOWER),
+}  # fmt: skip
+
+# What may follow a `srun --label` prefix beside another wrapper; anything else could be prose that counts.
+_KNOWN: Final = (
+    "[mismatch]", "step:", "Traceback (most recent call last):", '  File "', "torch.", "RuntimeError: ", "CUDA error",
+    "CUDA Error", "Failed: Cuda error", "DeepEP ", "Memory access fault", "terminate called", "Fatal Python error",
+)  # fmt: skip
+_FIELDS: Final = re.compile(r"\s+[A-Za-z_]\w*=\S")
+_DEPTH: Final = 12
+
+
+def peel(text: str, years: Years) -> Wrapped:
+    """Take all wrappers off a cleaned line.
+
+    Args:
+        text: one piece of a line as `lines.clean` gives it.
+        years: gives stamps without a year their year; moves on with them.
+    """
+    found = _Found(years)
+    start = _peel(text, 0, found)
+    if start == 0 and (label := _LABEL.match(text)) is not None:
+        after = label.end()
+        rest = _peel(text, after, found)
+        if rest > after or text.startswith(_KNOWN, after) or _FIELDS.match(text, after):
+            found.kinds.insert(0, "srun_label")
+            if not found.actor:
+                found.actor = f"task{label[1]}"
+            start = rest
+    if not found.kinds:
+        return Wrapped(text)
+    text = text[start:]
+    repeat = 1
+    if text.endswith(("cluster]", ")")) and (again := _REPEATED.search(text)) is not None:
+        repeat = int(again[1])
+        text = text[: again.start()]
+    level = found.level
+    return Wrapped(
+        text, level, _class(found), found.actor, found.pid, found.rank, found.ip,
+        found.node, found.stream, found.stamp, repeat, tuple(found.kinds), found.partial,
+    )  # fmt: skip
+
+
+def _class(found: _Found) -> str:
+    if found.kinds[-1] == "nccl_warn":
+        return "error"  # NCCL has no higher level: what fails is a WARN
+    return _CLASS.get(found.level, "info") if found.level else "none"
+
+
+def _peel(text: str, start: int, found: _Found) -> int:
+    """Peel from `start`; returns where the payload begins."""
+    size = len(text)
+    for _ in range(_DEPTH):
+        if start >= size:
+            break
+        for pattern, read in _PEELERS.get(text[start], ()):
+            hit = pattern.match(text, start)
+            if hit is not None:
+                read(hit, found)
+                start = hit.end()
+                break
+        else:
+            break
+    return start

@@ -1,0 +1,90 @@
+"""Who writes: the key of each line's process, the first line of each, and the next stamped line of those that need one.
+
+Every distinct `pid=N)` and `[rankN]:` of a chunk is found by one fast search; only what is not known yet is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tic_daemon.scan.state import State
+from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.scan.wrappers import Wrapped
+
+MAX_PROCS: Final = 10_000
+MAX_REJECTS: Final = 50
+WANT_BYTES: Final = 1 << 20
+WANT_TRIES: Final = 200
+_PID: Final = re.compile(rb"pid=(\d{1,17})[,)]")
+_RANK: Final = re.compile(rb"\[rank(\d{1,6})\]:")
+
+
+def single_key(traits: SourceTraits) -> str:
+    """The key of all lines of a file that one process writes."""
+    if traits.pid is not None:
+        return f"pid:{traits.pid}"
+    return f"rank:{traits.rank}" if traits.rank is not None else "file"
+
+
+def key_of(wrapped: Wrapped, traits: SourceTraits, single: str) -> str:
+    """The key of a line's writer. In a file of one process it is constant, unless the line names another pid than the
+    path does: children of a worker write into its file."""
+    if not single:
+        return wrapped.proc
+    if wrapped.pid is not None and traits.pid is not None and wrapped.pid != traits.pid:
+        return wrapped.proc
+    return single
+
+
+def newcomers(data: bytes, state: State, traits: SourceTraits, single: str) -> list[tuple[int, str]]:
+    """(position, key) of every occurrence of a writer's key that is not known yet, in order."""
+    if state.full or (single and traits.pid is None):
+        return []
+    found: list[tuple[int, str]] = []
+    for pattern, kind, needle in ((_PID, "pid", b"pid="), (_RANK, "rank", b"[rank")):
+        if needle not in data or (single and kind == "rank"):
+            continue
+        unknown = []
+        for text in set(pattern.findall(data)):
+            key = f"{kind}:{int(text)}"
+            if key not in state.procs and state.rejected.get(key, 0) < MAX_REJECTS and key != single:
+                unknown.append((text, key))
+        for text, key in unknown:
+            word = needle + text
+            place = data.find(word)
+            while place >= 0:
+                if data[place + len(word) : place + len(word) + 1] in (b",", b")", b"]"):
+                    found.append((place, key))
+                place = data.find(word, place + 1)
+    found.sort()
+    return found
+
+
+def needle_of(key: str) -> bytes:
+    """Bytes that every line of a writer has, to look for its next line."""
+    kind, _, name = key.partition(":")
+    if kind == "pid":
+        return name.encode()
+    if kind == "rank":
+        return f"rank{name}]".encode()
+    # Of an actor that is a set of ranks the order in the line may differ: one of them will do.
+    return name.split(" ", maxsplit=1)[0].encode()
+
+
+def want(state: State, key: str, offset: int) -> None:
+    """This writer has an event without a stamp: its next stamped line within 1 MiB is the event's upper bound."""
+    state.wants[key] = [offset + WANT_BYTES, WANT_TRIES]
+
+
+def next_wanted(data: bytes, state: State, base: int, start: int) -> int:
+    """Position of the next line that may be one that is wanted, from `start` on; len(data) if none."""
+    best = len(data)
+    for key, (until, _tries) in list(state.wants.items()):
+        if base + start > until:
+            del state.wants[key]
+            continue
+        place = data.find(needle_of(key), start, min(best, until - base + 1))
+        if 0 <= place < best:
+            best = place
+    return best
