@@ -239,7 +239,12 @@ def _build(table: Mapping[str, Any], name: str, pack: str, pattern: str) -> Rule
     if table["yields"] == "step":
         rest.setdefault("step_field", "step")
     return Rule(
-        name=name, pack=pack, literals=tuple(table["literal"]), pattern=pattern, regex=re.compile(pattern), **rest
+        name=name,
+        pack=pack,
+        literals=tuple(table["literal"]),
+        pattern=pattern,
+        regex=re.compile(pattern, re.ASCII),
+        **rest,
     )
 
 
