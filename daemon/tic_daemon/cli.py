@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    from tic_daemon.config import Config
+    from tic_daemon.config import load_config
     from tic_daemon.store.layout import StoreLayout
     from tic_daemon.watch import Daemon, default_workspace, raise_file_limit
 
@@ -87,7 +87,7 @@ def _watch(args: argparse.Namespace) -> int:
         stream=sys.stderr,
     )
     workspace = default_workspace(roots)
-    config = Config.load(args.config, workspace)
+    config = load_config(args.config, workspace=workspace)
     raise_file_limit()
     layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
     listen = None if args.once or args.no_endpoint else ("127.0.0.1", args.port)
@@ -101,12 +101,12 @@ def _watch(args: argparse.Namespace) -> int:
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from tic_daemon.config import Config
+    from tic_daemon.config import load_config
     from tic_daemon.sources import doctor
     from tic_daemon.watch import default_workspace
 
     roots = [Path(root) for root in args.roots] or [Path()]
-    config = Config.load(args.config, default_workspace(roots))
+    config = load_config(args.config, workspace=default_workspace(roots))
     report = doctor.examine(roots, config)
     print(doctor.as_json(report) if args.json else doctor.as_text(report))
     return 0

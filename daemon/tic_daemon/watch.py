@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from tic_daemon.scan.scanner import Scanner
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.rows import SourceDelta
-from tic_daemon.store.spool import SpoolReader
+from tic_daemon.store.spool import SpoolReader, overlay
 from tic_daemon.store.writer import StoreFull, Writer
 
 log = logging.getLogger("tic-daemon")
@@ -63,32 +63,6 @@ class Pace:
         self.interval = min(self.slowest_s, max(self.fastest_s, 8 * took_s))
 
 
-def merge(deltas: Sequence[SourceDelta]) -> list[SourceDelta]:
-    """One delta per (source, generation) out of several polls, oldest first.
-
-    Events are joined in order. The last cursor and the provisional set that came with it win: a cursor speaks for all that
-    was read up to it.
-    """
-    merged: dict[tuple[int, int], SourceDelta] = {}
-    for delta in deltas:
-        generation = delta.cursor.generation if delta.cursor is not None else delta.source.generation
-        key = (delta.source.source_id, generation)
-        old = merged.get(key)
-        if old is None:
-            merged[key] = delta
-            continue
-        newest = delta.cursor is not None
-        merged[key] = replace(
-            delta,
-            cursor=delta.cursor if newest else old.cursor,
-            events=old.events + delta.events,
-            provisional=delta.provisional if newest else old.provisional,
-            bytes=old.bytes + delta.bytes,
-            lines=old.lines + delta.lines,
-        )
-    return list(merged.values())
-
-
 def utcnow() -> datetime:
     """Now as the store keeps times: naive UTC."""
     return datetime.now(UTC).replace(tzinfo=None)
@@ -125,9 +99,15 @@ class Daemon:
         self._scanner = Scanner(self._rules, engine)
         self._follower = FileFollower(roots, config, self._writer.cursors(), self._scanner)
         self._spool = SpoolReader(layout)
-        self._live = LiveServer(self._writer.reader_cursor, layout, store_id=self._writer.store_id, listen=listen) if (
-            listen is not None
-        ) else None
+        self._live: LiveServer | None = None
+        if listen is not None:
+            self._live = LiveServer(
+                self._writer.reader_cursor,
+                self._writer.layout,
+                spool=lambda: overlay(layout.spool_dir),
+                host=listen[0],
+                port=listen[1],
+            )
         self._stop = threading.Event()
         self._pace = Pace()
         self._pending: list[SourceDelta] = []
@@ -195,12 +175,11 @@ class Daemon:
         started = time.monotonic()
         if started < self._full_until and not force:
             return False
-        deltas = merge(self._pending)
         began = self._began or utcnow()
         spool = self._spool.pending()
         try:
             self._writer.commit(
-                deltas,
+                self._pending,
                 marks=spool.marks,
                 attempts=spool.attempts,
                 began_at=began,

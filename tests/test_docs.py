@@ -1,0 +1,52 @@
+"""What is not documented fails here: settings, commands, exit codes; and links that lead nowhere."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness import ROOT
+from tic_daemon import cli, config
+
+DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("samples/*.md")])
+
+
+@pytest.mark.parametrize(
+    "section", [config.Config, config.PollConfig, config.LockConfig, config.SourceConfig, config.RunConfig]
+)
+def test_every_setting_is_documented(section: type) -> None:
+    text = (ROOT / "docs/reference/tic-toml.md").read_text()
+    internal = {"base", "file", "line", "poll", "lock", "sources", "runs"}
+    for field in dataclasses.fields(section):  # type: ignore[arg-type]
+        if field.name not in internal:
+            assert f"| `{field.name}` |" in text, f"{section.__name__}.{field.name}"
+
+
+@pytest.mark.parametrize(("section", "instance"), [("poll", config.PollConfig()), ("lock", config.LockConfig())])
+def test_documented_defaults_are_the_defaults(section: str, instance: object) -> None:
+    text = (ROOT / "docs/reference/tic-toml.md").read_text().split(f"## [{section}]")[1].split("\n## ")[0]
+    told = {key: float(value) for key, value in re.findall(r"^\| `(\w+)` \| ([\d.]+) \|", text, flags=re.MULTILINE)}
+    assert told == {field.name: float(getattr(instance, field.name)) for field in dataclasses.fields(instance)}  # type: ignore[arg-type]
+
+
+def test_every_command_is_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    (commands,) = (a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name in commands.choices:
+        assert f"`tic-daemon {name}" in text, name
+
+
+def test_readme_shows_demo_and_test_first() -> None:
+    first = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert first is not None
+    assert [line.split("#")[0].strip() for line in first[1].splitlines()] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
