@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from typing import Final
 
 _STEPS: Final = (
-    (10, "10 s"), (30, "30 s"), (60, "1 min"), (120, "2 min"), (300, "5 min"), (900, "15 min"), (1800, "30 min"),
-    (3600, "1 h"), (7200, "2 h"), (6 * 3600, "6 h"), (12 * 3600, "12 h"), (86400, "1 d"), (2 * 86400, "2 d"),
-    (7 * 86400, "7 d"), (30 * 86400, "30 d"), (365 * 86400, "1 y"),
+    (10, "10 s"), (30, "30 s"), (60, "1 min"), (120, "2 min"), (300, "5 min"), (600, "10 min"), (1200, "20 min"),
+    (1800, "30 min"), (3600, "1 h"), (2 * 3600, "2 h"), (3 * 3600, "3 h"), (6 * 3600, "6 h"), (12 * 3600, "12 h"),
 )  # fmt: skip
+_DAY: Final = 86_400
 
 
 def age(then: datetime | None, now: datetime) -> str:
-    """How long ago, as the largest step that has passed: now, 10 s, 1 min, 5 min ... 1 y.
+    """How long ago, as the largest step that has passed: now, 10 s, 1 min, 5 min ... 12 h, then whole days.
 
     Args:
         then: UTC, naive as the store keeps it, or aware. None is unknown and says so.
@@ -24,6 +24,8 @@ def age(then: datetime | None, now: datetime) -> str:
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)
     seconds = (now - then).total_seconds()
+    if seconds >= _DAY:
+        return f"{int(seconds // _DAY)} d"
     word = "now"
     for step, name in _STEPS:
         if seconds < step:

@@ -254,6 +254,7 @@ class RunView:
     faults_total: int
     exec_fields: tuple[ExecField, ...]
     phases: tuple[WeightPhase, ...]
+    newest_evidence: Mismatch | None
     window: Window
     series: Series | None
     steps: Steps

@@ -132,6 +132,19 @@ def _page_on(reader: Reader, run_id: str, low: int, top: int, want: int) -> tupl
         span *= _WIDEN
 
 
+def newest_evidence(reader: Reader, run_id: str) -> Mismatch | None:
+    """The record of the last step that still is evidence, or None."""
+    rows = _rows(
+        reader,
+        "SELECT rec_id FROM mismatches WHERE run_id = ? AND is_evidence ORDER BY step DESC NULLS LAST, rec_id DESC LIMIT 1",
+        [run_id],
+    )
+    if not rows:
+        return None
+    record = _rows(reader, f"SELECT {columns(Mismatch)} FROM mismatches WHERE rec_id = ?", [rows[0][0]])  # noqa: S608
+    return build(Mismatch, record[0]) if record else None
+
+
 def series(reader: Reader, run_id: str, metric: str, spans: int) -> Series | None:
     """One metric over steps in `spans` columns, smallest and largest value each: a spike never vanishes."""
     metrics = [
@@ -222,6 +235,7 @@ def run_view(
         faults_total=run.faults,
         exec_fields=tuple(build(ExecField, r) for r in fields),
         phases=tuple(build(WeightPhase, r) for r in phases),
+        newest_evidence=newest_evidence(reader, run_id),
         window=window(reader, run_id, anchor, top),
         series=series(reader, run_id, metric, spans),
         steps=Steps(*steps),

@@ -7,7 +7,7 @@ from datetime import datetime
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, Lock, RunView
-from tic_tui.render.text import Builder, Line, clip_left, count
+from tic_tui.render.text import Builder, Line, clean, clip_left, count, number
 from tic_tui.safe import safe_lines
 
 
@@ -30,23 +30,40 @@ def first_line(text: str) -> str:
     return str(lines[0]) if lines else ""
 
 
-def banner(view: RunView, now: datetime, width: int, glyphs: Glyphs) -> list[Line]:
-    """One line for a run that is not locked; three or four for a locked one."""
+def banner(view: RunView, now: datetime, width: int, glyphs: Glyphs, *, tall: bool = True) -> list[Line]:
+    """Whether the run is locked and by which line, and the newest number that still is evidence.
+
+    Two lines for a run that is not locked, five for a locked one; three with `tall` off, for small screens.
+    """
     lock = next((k for k in view.locks if k.attempt == view.run.attempt), None)
+    evidence = _evidence(view, width, glyphs)
     if lock is None and not view.run.locked:
-        return [_open(view, width, glyphs)]
+        return [_open(view, width, glyphs), evidence]
     lines = [_locked(view, lock, width, glyphs)]
     fault = view.first_fault
     if fault is None:
         lines.append(Builder(width, glyphs).add("  the first fault is not in the store's answer yet", "banner").line())
-        return lines
-    seen = f"{age(fault.event_at or fault.observed_at, now)} ago" if fault.event_at or fault.observed_at else ""
-    seen = "now" if seen == "now ago" else seen
-    lines.append(Builder(width, glyphs).add(f"  first fault: {fault_words(fault)}", "banner").right(seen, "banner").line())
-    place = clip_left(fault.place, max(10, width - 4), glyphs.ellipsis)
-    lines.append(Builder(width, glyphs).add("  " + place, "locked").line())
-    lines.append(Builder(width, glyphs).add("  " + first_line(fault.text), "dim").line())
-    return lines
+        return [*lines, evidence]
+    ago = age(fault.event_at or fault.observed_at, now)
+    seen = ago if ago in {"now", "unknown"} else f"{ago} ago"
+    what = Builder(width, glyphs).add(f"  first fault: {fault_words(fault)}", "banner").right(seen, "banner").line()
+    place = clip_left(clean(fault.place, glyphs), max(10, width - 4), glyphs.ellipsis)
+    where = Builder(width, glyphs).add("  " + place, "locked").line()
+    text = Builder(width, glyphs).add("  " + first_line(fault.text), "dim").line()
+    return [*lines, what, where, text, evidence] if tall else [*lines, where, evidence]
+
+
+def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
+    b = Builder(width, glyphs)
+    record = view.newest_evidence
+    if record is None:
+        return b.add("  no number of this run is evidence", "stale").line()
+    b.add("  newest evidence: ", "head")
+    b.add("step unknown" if record.step is None else f"step {record.step}", "text")
+    b.add(f"  {record.metric or 'metric unknown'} {number(record.value)}", "admissible")
+    if record.noise_ratio is not None:
+        b.add_if_fits(f"  {record.noise_ratio:.3g}x noise", "text")
+    return b.add_if_fits(f"  {record.place}", "dim").line()
 
 
 def _locked(view: RunView, lock: Lock | None, width: int, glyphs: Glyphs) -> Line:

@@ -30,6 +30,8 @@ def status_line(
     """Where the reader is, and what the screen hangs on."""
     words, tone = link_text(link, now)
     sign = {"connected": glyphs.moving if link.kind != "file" else glyphs.ended, "pending": glyphs.quiet}
+    if width < 60:
+        words = "file" if link.state == "connected" and link.kind == "file" else link.state
     right = f"{sign.get(link.state, glyphs.unreadable)} {words}"
     frozen = "" if frozen_at is None else f" FROZEN since {clock(frozen_at)} "
     b = Builder(width, glyphs)

@@ -118,7 +118,7 @@ def mismatch_detail(record: Mismatch, width: int, glyphs: Glyphs) -> list[Line]:
     )  # fmt: skip
     rest = [(name, getattr(record, name), "text") for name in names]
     times = [("event_at", _time(record.event_at), "text"), ("observed_at", _time(record.observed_at), "text")]
-    return _fields([*head, *rest, *times], width, glyphs) + _raw(record.raw, width, glyphs)
+    return _fields(head, width, glyphs) + _raw(record.raw, width, glyphs) + _fields([*rest, *times], width, glyphs)
 
 
 def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
@@ -131,7 +131,7 @@ def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
     names = ("kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id")
     rest = [(name, getattr(fault, name), "text") for name in names]
     times = [("event_at", _time(fault.event_at), "text"), ("observed_at", _time(fault.observed_at), "text")]
-    return _fields([*head, *rest, *times], width, glyphs) + _raw(fault.text, width, glyphs)
+    return _fields(head, width, glyphs) + _raw(fault.text, width, glyphs) + _fields([*rest, *times], width, glyphs)
 
 
 def _time(at: datetime | None) -> str:
@@ -150,4 +150,4 @@ def _fields(fields: list[tuple[str, object, str]], width: int, glyphs: Glyphs) -
 def _raw(text: str, width: int, glyphs: Glyphs) -> list[Line]:
     title = Builder(width, glyphs).line()
     head = Builder(width, glyphs).add("the bytes it came from", "head").line()
-    return [title, head, *(Builder(width, glyphs).add("  " + row).line() for row in safe_lines(text))]
+    return [title, head, *(Builder(width, glyphs).add("  " + row).line() for row in safe_lines(text)), title]

@@ -5,6 +5,7 @@ metric name, attempt, marks, faults, step, age. State, lock, run and the newest 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -13,7 +14,6 @@ from tic_tui.glyphs import Glyphs
 from tic_tui.model import Mismatch, Run
 from tic_tui.render.text import Builder, Line, clean, count, short, width_of
 
-_STATE: Final = 12  # glyph, blank, "unreadable"
 _LOCK: Final = 9
 # (name, cells, dropped below this width)
 _COLUMNS: Final = (
@@ -27,11 +27,19 @@ def has(name: str, width: int) -> bool:
     return any(width >= least for column, _, least in _COLUMNS if column == name)
 
 
-def run_width(width: int) -> int:
-    """Cells for the run's name."""
-    value = _VALUE if width >= 50 else 11
+def state_width(runs: Iterable[Run]) -> int:
+    """Cells for the state: a glyph, a blank, and the longest word that is there."""
+    return 2 + max((len(r.state) for r in runs), default=6)
+
+
+def _value_width(width: int) -> int:
+    return _VALUE if width >= 50 else 10
+
+
+def run_width(width: int, state: int) -> int:
+    """Cells for the run's name, beside a state column of `state` cells."""
     others = sum(cells + 1 for _, cells, least in _COLUMNS if width >= least)
-    return max(4, width - 2 - _STATE - 1 - _LOCK - 1 - value - 1 - others)
+    return max(4, width - 2 - state - 1 - _LOCK - 1 - _value_width(width) - others - 1)
 
 
 def standing(run: Run, newest: Mismatch | None) -> tuple[str, str]:
@@ -45,29 +53,29 @@ def standing(run: Run, newest: Mismatch | None) -> tuple[str, str]:
     return ("ok", "ok") if newest.admissibility == "admissible" else (newest.admissibility, "suspect")
 
 
-def value_text(record: Mismatch | None) -> str:
+def value_text(record: Mismatch | None, *, ratio: bool = True) -> str:
     """The newest number with its ratio to the noise floor; a number that is no evidence is in brackets."""
     if record is None:
         return "-"
     value = short(record.value)
-    if record.noise_ratio is not None:
+    if ratio and record.noise_ratio is not None:
         value += f" {record.noise_ratio:.3g}x"
-    elif record.self_repeat == 0:
+    elif ratio and record.self_repeat == 0:
         value += " floor 0"
     return value if record.is_evidence else f"[{value}]"
 
 
-def header(width: int, glyphs: Glyphs) -> Line:
+def header(width: int, state: int, glyphs: Glyphs) -> Line:
     """Column names."""
-    b = Builder(width, glyphs).add("  ", "head").cell("state", _STATE, "head")
-    b.cell("lock", _LOCK, "head").cell("run", run_width(width), "head")
+    b = Builder(width, glyphs).add("  ", "head").cell("state", state, "head")
+    b.cell("lock", _LOCK, "head").cell("run", run_width(width, state), "head")
     if has("att", width):
         b.cell("att", 4, "head", right=True)
     if has("step", width):
         b.cell("step", 7, "head", right=True)
     if has("metric", width):
         b.cell("metric", 15, "head")
-    b.cell("newest, x noise" if width >= 50 else "newest", _VALUE if width >= 50 else 11, "head")
+    b.cell("newest, x noise" if width >= 50 else "newest", _value_width(width), "head")
     if has("faults", width):
         b.cell("faults", 6, "head", right=True)
     if has("marks", width):
@@ -77,22 +85,24 @@ def header(width: int, glyphs: Glyphs) -> Line:
     return b.line()
 
 
-def row(run: Run, newest: Mismatch | None, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
-    """One run."""
+def row(
+    run: Run, newest: Mismatch | None, now: datetime, width: int, state: int, glyphs: Glyphs, *, selected: bool
+) -> Line:
+    """One run; `state` is the width of the state column."""
     word, tone = standing(run, newest)
-    sign = {"locked": glyphs.locked, "suspect": glyphs.suspect, "ok": glyphs.admissible}.get(word, " ")
+    sign = {"locked": glyphs.locked, "suspect": glyphs.suspect, "ok": glyphs.admissible}.get(word, glyphs.unknown)
     state_tone = {"moving": "ok", "unreadable": "gap", "silent": "stale", "ended": "dim"}.get(run.state, "text")
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
-    b.cell(f"{glyphs.state(run.state)} {run.state}", _STATE, state_tone)
+    b.cell(f"{glyphs.state(run.state)} {run.state}", state, state_tone)
     b.cell(f"{sign} {word}", _LOCK, tone)
-    b.cell(run.run_id, run_width(width), "title" if selected else "text")
+    b.cell(run.run_id, run_width(width, state), "title" if selected else "text")
     if has("att", width):
         b.cell(f"#{run.attempt}", 4, "dim", right=True)
     if has("step", width):
         b.cell("unknown" if run.last_step is None else run.last_step, 7, right=True)
     if has("metric", width):
         b.cell((newest and newest.metric) or "-", 15, "dim")
-    b.cell(value_text(newest), _VALUE if width >= 50 else 11, number_tone(newest))
+    b.cell(value_text(newest, ratio=width >= 50), _value_width(width), number_tone(newest))
     if has("faults", width):
         text = f"{glyphs.fault} {count(run.faults)}" if run.faults else "0"
         b.cell(text, 6, "locked" if run.locked else "suspect" if run.faults else "dim", right=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -55,14 +57,25 @@ class HelpScreen(ModalScreen[str | None], inherit_bindings=False):
     def _search(self, words: str) -> None:
         app, listing = tic_app(self), self.query_one(LineList)
         self._found = [k for k in app.keymap.on(self._for) if matches(k, words)]
-        width = max(1, listing.size.width)
+        width = listing.line_width
         listing.cursor = 0
         listing.show([self._row(k, width) for k in self._found])
         glyphs = app.glyphs
         title = chrome.panel_head("keys", f"of screen {self._for}", self.query_one("#help-title").size.width, glyphs)
         self.query_one("#help-title", Painted).paint([title])
+        self._explain()
+
+    def on_listing_moved(self) -> None:
+        self._explain()
+
+    def _explain(self) -> None:
+        """The whole sentence of the selected action, which its row may be too narrow for."""
+        app, panel = tic_app(self), self.query_one("#help-footer", Painted)
+        width, glyphs = max(1, panel.size.width), app.glyphs
+        text = self._found[self.query_one(LineList).cursor].help if self._found else "no key of this screen does that"
+        lines = (textwrap.wrap(text, width) + ["", ""])[:2]
         foot = chrome.footer(app.keymap.footer(bindings.HELP), "", "dim", width, glyphs)
-        self.query_one("#help-footer", Painted).paint([foot])
+        panel.paint([*(Builder(width, glyphs).add(line, "title").line() for line in lines), foot])
 
     def _row(self, key: Key, width: int) -> Line:
         b = Builder(width, tic_app(self).glyphs).add(" ")

@@ -1,6 +1,7 @@
 """Screen 2: one run. The lock first, then the state in which its numbers are made, then the numbers.
 
-Panels that do not fit are left out in this order: plot (below 30 lines or 70 cells), marks, faults below four lines.
+Panels are left out in this order: the plot below 30 lines or 70 cells; below 16 lines marks, faults and the execution
+state. The lock, the newest number that is evidence, and the table stay.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class RunScreen(View):
             return ("tic", "run", name)
         run = view.run
         step = "step unknown" if run.last_step is None else f"step {run.last_step}"
-        return ("tic", f"{name} #{run.attempt}", f"{app.glyphs.state(run.state)} {run.state}", step)
+        crumbs = (f"{name} #{run.attempt}", f"{app.glyphs.state(run.state)} {run.state}", step)
+        return crumbs[:2] if self.size.width < 60 else ("tic", *crumbs)
 
     # --- drawing ---
 
@@ -76,8 +78,9 @@ class RunScreen(View):
             none.paint([Builder(width, app.glyphs).add(f"  {self._nothing()}", "dim").line()])
             return
         now = datetime.now(UTC)
-        self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs))
-        self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs))
+        tall = self.size.height >= 16
+        self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs, tall=tall))
+        self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs) if tall else [])
         self._sync_plot(view)
         self.query_one("#marks", Painted).paint(self._marks(view, now))
         self._sync_faults(view)
@@ -109,12 +112,11 @@ class RunScreen(View):
         return plot.plot_columns(self.size.width, tic_app(self).glyphs) if self.plot_height() else 0
 
     def _marks(self, view: RunView, now: datetime) -> list[Line]:
-        most = 1 if self.size.height < 30 else 3
+        most = 0 if self.size.height < 16 else 1 if self.size.height < 30 else 3
         live = [m for m in view.marks if not m.retracted and m.verdict != "retract"]
         glyphs, width = tic_app(self).glyphs, self.size.width
         lines = [records.mark_row(m, now, width, glyphs, selected=False) for m in live[:most]]
-        if len(live) > most:
-            lines[-1] = (*Builder(width - 12, glyphs, list(lines[-1])).line(),)
+        if 0 < most < len(live):
             lines.append(Builder(width, glyphs).add(f"  and {len(live) - most} older marks", "dim").line())
         return lines
 
@@ -122,7 +124,7 @@ class RunScreen(View):
         panel, faults, app = self.query_one("#fault-panel"), self.query_one(FaultList), tic_app(self)
         faults.show(view.faults)
         rows = min(len(view.faults), max(2, self.size.height // 6))
-        panel.display = bool(view.faults)
+        panel.display = bool(view.faults) and self.size.height >= 16
         panel.styles.height = rows + 1
         total = view.faults_total
         extra = count(total) if total <= len(view.faults) else f"{len(view.faults)} shown of {count(total)}"

@@ -19,6 +19,7 @@ class RunList(Listing):
     """One line a run. The cursor stays on its run when the order changes."""
 
     view: RunsView | None = None
+    state_width = 8
 
     @property
     def row_count(self) -> int:
@@ -33,6 +34,7 @@ class RunList(Listing):
         """Shows a reading."""
         was = self.selected
         self.view = view
+        self.state_width = runs.state_width(view.runs)
         if was is not None:
             same = [n for n, r in enumerate(view.runs) if r.run_id == was.run_id]
             exact = [n for n in same if view.runs[n].attempt == was.attempt]
@@ -43,7 +45,8 @@ class RunList(Listing):
         assert self.view is not None  # noqa: S101  row_count is 0 without one
         run = self.view.runs[index]
         newest = self.view.newest.get((str(run.run_id), run.attempt))
-        return runs.row(run, newest, datetime.now(UTC), width, tic_app(self).glyphs, selected=selected)
+        now, glyphs = datetime.now(UTC), tic_app(self).glyphs
+        return runs.row(run, newest, now, width, self.state_width, glyphs, selected=selected)
 
 
 class MismatchTable(Listing):
