@@ -14,12 +14,16 @@ from typing import Any, Final
 
 from tic_daemon.scan.events import At
 
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE)
+_NUMBER: Final = re.compile(
+    r"[+-]?(?:\d+\.?\d*(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?|nan|inf(?:inity)?)", re.IGNORECASE | re.ASCII
+)
 _CAST: Final = re.compile(r"(?:np|numpy|torch)\.\w+\(([^()]*)\)|(?:tensor|array)\(([^(),\[\]]*)(?:,[^()]*)?\)")
-_INTEGER: Final = re.compile(r"[+-]?\d{1,19}")
+_INTEGER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _INT64: Final = 2**63
 _VERL: Final = re.compile(r" - (?=[\w@/.+-]+:)")
-_PIPE_PAIR: Final = re.compile(r"\s*([A-Za-z][^:|]{0,80}?)(?::\s*|\s+)([+-]?(?:\d[\d,.]*(?:[eE][+-]?\d+)?|nan|inf|NaN|Inf)\S*)(.*)")
+_PIPE_NAMED: Final = re.compile(r"\s*([A-Za-z][^:]{0,80}):\s*(\S.*)")
+_PIPE_BARE: Final = re.compile(r"\s*([A-Za-z][^:\d]{0,80}?)\s+([+-]?(?:\d|nan|inf).*)", re.IGNORECASE)
+_PIPE_NUMBER: Final = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*(?:[eE][+-]?\d+)?|nan|inf)", re.IGNORECASE)
 _TITAN: Final = re.compile(r"([A-Za-z_]\w*):\s*([+-]?(?:\d[\d,.]*(?:[eE][+-]?\d+)?|nan|inf))([^\s:]*)")
 _NCCL_BUS: Final = re.compile(r"[0-9a-fA-F]{1,9}")
 _PCI: Final = re.compile(r"(?:PCI:)?(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?")
@@ -81,12 +85,14 @@ def _verl(text: str) -> list[Pair]:
 
 
 def _pipe(text: str) -> list[Pair]:
+    """Megatron's `name: value |` and prime-rl's `Name value unit |`. The number is what the value begins with."""
     pairs: list[Pair] = []
     for part in text.split("|", MAX_PAIRS):
-        hit = _PIPE_PAIR.match(part)
+        hit = _PIPE_NAMED.match(part) or _PIPE_BARE.match(part)
         if hit:
-            printed = (hit[2] + hit[3]).strip()
-            pairs.append((hit[1].strip(), number(hit[2].replace(",", "").rstrip("%s")), printed))
+            printed = hit[2].strip()
+            value = _PIPE_NUMBER.match(printed)
+            pairs.append((hit[1].strip(), number(value[0].replace(",", "")) if value else None, printed))
     return pairs
 
 

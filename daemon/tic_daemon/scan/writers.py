@@ -18,6 +18,7 @@ WANT_BYTES: Final = 1 << 20
 WANT_TRIES: Final = 200
 _PID: Final = re.compile(rb"pid=(\d{1,17})[,)]")
 _RANK: Final = re.compile(rb"\[rank(\d{1,6})\]:")
+_ENDS: Final = {"pid": (b",", b")"), "rank": (b"]:",)}
 
 
 def single_key(traits: SourceTraits) -> str:
@@ -51,12 +52,12 @@ def newcomers(data: bytes, state: State, traits: SourceTraits, single: str) -> l
             if key not in state.procs and state.rejected.get(key, 0) < MAX_REJECTS and key != single:
                 unknown.append((text, key))
         for text, key in unknown:
-            word = needle + text
-            place = data.find(word)
-            while place >= 0:
-                if data[place + len(word) : place + len(word) + 1] in (b",", b")", b"]"):
+            for end in _ENDS[kind]:
+                word = needle + text + end
+                place = data.find(word)
+                while place >= 0:
                     found.append((place, key))
-                place = data.find(word, place + 1)
+                    place = data.find(word, place + 1)
     found.sort()
     return found
 
