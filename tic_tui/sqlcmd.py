@@ -1,6 +1,6 @@
 """`tic-tui sql PATH QUERY`: one SELECT, during the run or after it, printed as a table, JSON, CSV or Markdown.
 
-JSON and CSV carry every value exactly: what they print reads back as what the store holds. The table and Markdown are for
+JSON and CSV carry every value exactly: what they print reads back as what the store holds. Table and Markdown are for
 eyes: strings are sanitised, and on a terminal long cells are cut.
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -30,11 +31,16 @@ def to_json(value: object) -> str:  # noqa: PLR0911 -- one return a kind of valu
         return "{" + ", ".join(f"{_string(k)}: {to_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(to_json(item) for item in value) + "]"
-    return json.dumps(cell(value), ensure_ascii=False)
+    return _string(value)
 
 
-def _string(key: object) -> str:
-    return json.dumps(key if isinstance(key, str) else cell(key), ensure_ascii=False)
+# JSON may hold these raw, a terminal may not: escaped they are the same string, and harmless wherever they are printed.
+_ESCAPED = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+
+
+def _string(value: object) -> str:
+    text = json.dumps(cell(value), ensure_ascii=False)
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def float_text(value: float) -> str:

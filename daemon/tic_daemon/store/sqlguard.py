@@ -45,9 +45,13 @@ ACTING_FUNCTIONS = frozenset({"nextval", "write_log"})
 class SqlError(StoreError):
     """The text is not SQL that DuckDB can parse, or it fails when it runs."""
 
+    exit_code = 2  # the query is to blame, not the store
+
 
 class SqlRefused(StoreError):
     """The text is SQL, but not one SELECT that only reads."""
+
+    exit_code = 2  # the query is to blame, not the store
 
 
 def only_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:

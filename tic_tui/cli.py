@@ -1,0 +1,101 @@
+"""`tic-tui`: the command line of the screen and of its text faces.
+
+    tic-tui [PATH]              the screen; without a terminal that can show one, the status report
+    tic-tui status [PATH]       text report; its exit code says how the runs stand
+    tic-tui sql PATH QUERY      one SELECT
+    tic-tui demo                a captured run, played back live
+
+A directory that is called like a command is named with its path: `tic-tui ./status`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tic_daemon import __version__
+from tic_daemon.errors import TicError
+from tic_tui import terminal
+
+COMMANDS = ("status", "sql", "demo")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the screen itself; the commands have their own."""
+    made = argparse.ArgumentParser(
+        prog="tic-tui",
+        description="Watch the training-inference consistency of RL post-training jobs.",
+        epilog="commands: tic-tui status [PATH], tic-tui sql PATH QUERY, tic-tui demo; each has --help",
+    )
+    made.add_argument(
+        "path",
+        nargs="?",
+        default=".",
+        metavar="PATH",
+        help="workspace, store directory, .duckdb file, or a daemon's URL",
+    )
+    made.add_argument("--theme", default="", help="dark, light, high-contrast, colour-blind, ansi, or one of yours")
+    made.add_argument("--ascii", action="store_true", help="draw with ASCII only")
+    made.add_argument("--read-only", action="store_true", help="turn the writing keys off")
+    made.add_argument("--mouse", action="store_true", help="let the mouse move the cursor")
+    made.add_argument(
+        "--keys", type=Path, metavar="FILE", help="keys.toml; default: the one in the configuration directory"
+    )
+    made.add_argument("--version", action="version", version=f"tic-tui {__version__}")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if words and words[0] in COMMANDS:
+            return _command(words[0], words[1:])
+        return _screen(parser().parse_args(words))
+    except TicError as error:
+        from tic_tui.safe import safe_lines  # noqa: PLC0415 -- errors quote names of files and texts of queries
+
+        print("\n".join(safe_lines(f"tic-tui: {error}")), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # `| head` left early: no error. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _command(name: str, words: list[str]) -> int:
+    made = argparse.ArgumentParser(prog=f"tic-tui {name}")
+    if name == "sql":
+        from tic_tui import sqlcmd  # noqa: PLC0415 -- each command loads what it needs and no more
+
+        sqlcmd.add_arguments(made)
+        return sqlcmd.main(made.parse_args(words))
+    if name == "status":
+        from tic_tui import status  # noqa: PLC0415
+
+        status.add_arguments(made)
+        return status.main(made.parse_args(words))
+    made.add_argument("--out", metavar="DIR", help="where tic-demo/ is made; default: the current directory")
+    args = made.parse_args(words)
+    from tic_tui import demo  # noqa: PLC0415
+
+    return demo.main(args)
+
+
+def _screen(args: argparse.Namespace) -> int:
+    if not terminal.can_paint():
+        from tic_tui import status  # noqa: PLC0415
+
+        return status.show(args.path, as_json=False)
+    from tic_tui.start import Settings, run_screen  # noqa: PLC0415
+
+    return run_screen(args.path, Settings(args.theme, args.ascii, args.read_only, args.mouse, args.keys))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
