@@ -26,15 +26,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tic_daemon.errors import StoreError
+from tic_daemon.sources.mounts import Mounts
 
 STATE_DIR = ".tic"
 DATABASE = "tic.duckdb"
-
-# Types in /proc/self/mountinfo on which POSIX locks or fsync cannot be trusted between hosts or processes.
-NETWORK_TYPES = frozenset(
-    {"nfs", "nfs4", "lustre", "cifs", "smb3", "smbfs", "ceph", "gpfs", "beegfs", "afs", "9p", "ncpfs", "pvfs2"}
-    | {"orangefs", "glusterfs", "wekafs", "vastnfs", "panfs"}
-)
 
 
 def local_host() -> str:
@@ -235,24 +230,9 @@ def read_json(path: Path) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-def on_network(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
-    """Whether the mount that holds `path` is a network file system. False where the system does not tell."""
-    try:
-        lines = mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-        real = path.resolve()
-    except OSError:
-        return False
-    best, kind = -1, ""
-    for line in lines:
-        left, _, right = line.partition(" - ")
-        fields = left.split()
-        if len(fields) < 5 or not right:
-            continue
-        mount = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4])
-        # Later lines are mounted over earlier ones, so the last of equally long ones counts.
-        if real.is_relative_to(mount) and len(mount) >= best:
-            best, kind = len(mount), right.split()[0]
-    return kind in NETWORK_TYPES or (kind.startswith("fuse.") and kind != "fuse.fuse-overlayfs")
+def on_network(path: Path) -> bool:
+    """Whether `path` lies on a network file system, whose locks and fsync cannot be trusted between processes."""
+    return Mounts.read().of(str(path.resolve())).network
 
 
 _PROBE = """

@@ -71,9 +71,9 @@ class Process:
 class Owner:
     """Ownership of one store, from `acquire` to `release`. A thread of its own keeps the heartbeat."""
 
-    def __init__(self, path: Path, token: str) -> None:
+    def __init__(self, path: Path, value: dict[str, object]) -> None:
         self._path = path
-        self._token = token
+        self._value = value
         self._stop = threading.Event()
         self._lost = False
         self._thread = threading.Thread(target=self._beat, name="tic-owner", daemon=True)
@@ -92,7 +92,10 @@ class Owner:
             StoreOwnedError: another process owns it. StoreError: the file cannot be written.
         """
         me = Process.current(host)
-        token = uuid.uuid4().hex
+        value: dict[str, object] = {
+            "host": me.host, "pid": me.pid, "boot": me.boot, "pid_namespace": me.pid_namespace,
+            "pid_start": me.pid_start, "token": uuid.uuid4().hex, "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }  # fmt: skip
         try:
             # Two starters must not both find the old owner dead and remove each other's file.
             with (path.with_name("owner.lock")).open("a") as guard:
@@ -101,21 +104,12 @@ class Owner:
                 if path.exists():
                     _refuse_if_owned(path, guard.fileno(), me, take_over)
                     path.unlink(missing_ok=True)
-                fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-                with os.fdopen(fd, "w", encoding="utf-8") as file:
-                    json.dump(
-                        {
-                            "host": me.host, "pid": me.pid, "boot": me.boot, "pid_namespace": me.pid_namespace,
-                            "pid_start": me.pid_start, "token": token,
-                            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                        },
-                        file,
-                    )  # fmt: skip
+                _create(path, value)
         except FileExistsError as error:
             raise StoreOwnedError(f"another daemon took {path.parent} just now", "use that one") from error
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
-        return cls(path, token)
+        return cls(path, value)
 
     @property
     def lost(self) -> bool:
@@ -126,19 +120,19 @@ class Owner:
         """Ends the heartbeat and removes the file, if it is still ours."""
         self._stop.set()
         self._thread.join(timeout=5)
-        if read_json(self._path).get("token") == self._token:
+        if read_json(self._path).get("token") == self._value["token"]:
             self._path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Looks once whether the file is still ours, and marks it as fresh if so."""
+        """Looks once whether the file is still ours, and marks it as fresh if so. A removed one is made again."""
         value = read_json(self._path)
-        if value.get("token") == self._token:
-            try:
+        with contextlib.suppress(OSError):  # read-only or away for now: the next beat looks again
+            if value.get("token") == self._value["token"]:
                 os.utime(self._path)
-            except OSError:
-                return  # gone or read-only for now: the next beat looks again
-        elif value:
-            self._lost = True
+            elif value:
+                self._lost = True
+            elif not self._path.exists():
+                _create(self._path, self._value)
 
     def _beat(self) -> None:
         while not self._stop.wait(HEARTBEAT_S):
@@ -160,6 +154,12 @@ def live_owner(path: Path) -> Process | None:
     except OSError:
         return None
     return owner if age < STALE_S else None
+
+
+def _create(path: Path, value: dict[str, object]) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        json.dump(value, file)
 
 
 def _refuse_if_owned(path: Path, clock_fd: int, me: Process, take_over: bool) -> None:

@@ -1,0 +1,139 @@
+"""The spool: one line a mark, whoever writes it and however it is torn or forged."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.rows import AttemptRow, MarkRow
+from tic_daemon.store.spool import LINE_BYTES, Spool, SpoolError, SpoolReader, overlay, parse_line
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> StoreLayout:
+    return StoreLayout.find(tmp_path)
+
+
+GOOD = {
+    "id": "a1", "kind": "mark", "run_id": "r", "attempt": None, "scope": "run", "target": "", "verdict": "note",
+    "reason": "why", "who": "me", "marked_at": "2026-11-29T12:00:00", "host": "h",
+}  # fmt: skip
+
+
+def test_what_was_written_is_read(layout: StoreLayout) -> None:
+    spool = Spool.at(layout.state_dir.parent, who="ann")
+    mark = spool.mark("run-1", reason="'); DROP TABLE mark; --\n\x1b[31m", scope="record", target="77:0:1234")
+    shanghai = datetime(2026, 11, 29, 8, 0, tzinfo=timezone(timedelta(hours=8)))
+    attempt = spool.attempt("run-1", reason="restarted", from_kind="time", from_time=shanghai, cut=[(2**63 - 1, 3, 9)])
+    assert attempt.from_time == datetime(2026, 11, 29, 0, 0)
+    reader = SpoolReader(layout)
+    pending = reader.pending()
+    assert (pending.marks, pending.attempts) == ((mark,), (attempt,))
+    assert mark.who == "ann" and abs(datetime.now(UTC).replace(tzinfo=None) - mark.marked_at) < timedelta(minutes=1)
+    assert reader.pending(), "not taken yet"
+    reader.taken(pending)
+    assert not reader.pending()
+    later = spool.mark("run-1", reason="again")
+    assert reader.pending().marks == (later,)
+    assert SpoolReader(layout).pending().marks == (mark, later), "a new daemon sees all of them again"
+    assert spool.path.stat().st_mode & 0o777 == 0o600
+    assert spool.path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"reason": " \n"}, "reason is required"),
+        ({"reason": "x" * 4001}, "reason is longer"),
+        ({"verdict": "pass"}, "verdict"),
+        ({"scope": "world"}, "scope"),
+        ({"scope": "record", "target": "1:2"}, "target of a record"),
+        ({"scope": "attempt"}, "attempt's number"),
+        ({"run_id": ""}, "run is not named"),
+        ({"reason": "\udc80"}, "surrogate"),
+    ],
+)
+def test_what_is_not_accepted_is_not_written(layout: StoreLayout, changes: dict[str, str], complaint: str) -> None:
+    spool = Spool.at(layout.directory)
+    with pytest.raises(SpoolError, match=complaint):
+        spool.mark(
+            changes.get("run_id", "r"), **{"reason": "why", **{k: v for k, v in changes.items() if k != "run_id"}}
+        )
+    assert not spool.path.exists()
+    assert isinstance(parse_line(json.dumps({**GOOD, **changes}).encode()), str), "nor read, if someone else writes it"
+
+
+def test_a_place_without_workspace_or_permission(tmp_path: Path) -> None:
+    with pytest.raises(SpoolError, match="in no workspace"):
+        Spool.at(tmp_path)
+    with pytest.raises(SpoolError, match="in no workspace"):
+        Spool.at("http://127.0.0.1:1/")
+    (tmp_path / ".tic").mkdir()
+    (tmp_path / ".tic" / "spool").write_text("a file is in the way")
+    with pytest.raises(SpoolError, match="cannot write"):
+        Spool.at(tmp_path).mark("r", reason="why")
+
+
+def test_a_torn_last_line_waits_for_its_end(layout: StoreLayout) -> None:
+    layout.spool_dir.mkdir()
+    path = layout.spool_dir / "other-1-x.jsonl"
+    line = json.dumps(GOOD).encode() + b"\n"
+    reader = SpoolReader(layout)
+    for cut in range(0, len(line), 7):
+        path.write_bytes(line + line[:cut])
+        assert len(reader.pending().marks) == 1
+        assert json.loads(overlay(layout.spool_dir) or "[]")[0]["id"] == "a1"
+    reader.taken(reader.pending())
+    path.write_bytes(line + line[:20])
+    assert not reader.pending()
+    path.write_bytes(line + line.replace(b"a1", b"a2"))
+    assert [mark.id for mark in reader.pending().marks] == ["a2"]
+
+
+def test_bad_lines_are_left_out_and_counted(layout: StoreLayout) -> None:
+    layout.spool_dir.mkdir()
+    lines = [
+        b"\xff\xfe\x00", b"[]", b"null", b'{"kind": "mark"}', b"[" * 100_000, b"x" * (LINE_BYTES + 100),
+        json.dumps({**GOOD, "marked_at": "soon"}).encode(), json.dumps({**GOOD, "attempt": 2**70}).encode(),
+        json.dumps({**GOOD, "attempt": True}).encode(), json.dumps({**GOOD, "id": ["a"]}).encode(),
+        json.dumps({**GOOD, "kind": "drop"}).encode(), json.dumps(GOOD).encode(),
+    ]  # fmt: skip
+    (layout.spool_dir / "h-1-a.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    (layout.spool_dir / "notes.txt").write_text("not a spool file")
+    (layout.spool_dir / "h-2-b.jsonl").symlink_to("/etc/passwd")
+    reader = SpoolReader(layout)
+    assert [mark.id for mark in reader.pending().marks] == ["a1"]
+    assert reader.rejected == len(lines) - 1
+    assert len(json.loads(overlay(layout.spool_dir) or "[]")) == 1
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=200)
+    | st.fixed_dictionaries(
+        {},
+        optional=dict.fromkeys([*GOOD, "cut", "from_kind", "from_time", "declared_at"], json_values)
+        | {"kind": st.sampled_from(["mark", "attempt"])},
+    ).map(lambda value: json.dumps({**GOOD, **value}).encode())
+)
+def test_no_line_is_worse_than_a_complaint(line: bytes) -> None:
+    row = parse_line(line)
+    if isinstance(row, MarkRow):
+        assert row.reason.strip() and row.verdict in ("inconclusive", "note", "retract")
+    elif isinstance(row, AttemptRow):
+        assert row.reason.strip() and all(len(piece) == 3 for piece in row.cut)
+    else:
+        assert row
