@@ -1,0 +1,92 @@
+"""What appears, moves and vanishes: watchdog on the watched roots and on every directory that links lead to.
+
+watchdog is asked for names only (created, moved, deleted). Its modify events cost ten times the doorbell's and are
+lost in a storm, so growth is not its business. Here too an event only says that a walk is due: what was missed, the
+periodic walk finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import ObservedWatch
+
+_NAMES: list[type[FileSystemEvent]] = [
+    FileCreatedEvent,
+    FileMovedEvent,
+    FileDeletedEvent,
+    DirCreatedEvent,
+    DirMovedEvent,
+    DirDeletedEvent,
+]
+
+
+class Names(FileSystemEventHandler):
+    """Calls `rang` (from watchdog's thread) whenever a name under the watched directories changed.
+
+    Attributes:
+        broken: why (some) names cannot be heard; "" if all is well.
+    """
+
+    def __init__(self, rang: Callable[[], None]) -> None:
+        self.broken = ""
+        self._rang = rang
+        self._observer = Observer()
+        self._watched: dict[str, tuple[ObservedWatch, bool]] = {}
+        self._observer.daemon = True
+        self._started = False
+
+    def watch(self, roots: Iterable[str], directories: Iterable[str]) -> None:
+        """Watches `roots` with all below them, and those of `directories` that lie below none of them."""
+        wanted = {root: True for root in roots if os.path.isdir(root)}  # noqa: PTH112
+        above = tuple(f"{root.rstrip('/')}/" for root in wanted)
+        wanted.update({path: False for path in directories if path not in wanted and not path.startswith(above)})
+        for path, (watch, recursive) in list(self._watched.items()):
+            if wanted.get(path) is not recursive:
+                self._observer.unschedule(watch)
+                del self._watched[path]
+        self.broken = ""
+        for path, recursive in wanted.items():
+            if path not in self._watched:
+                self._schedule(path, recursive)
+        if self._watched and not self._started:
+            try:
+                self._observer.start()
+                self._started = True
+            except OSError as error:
+                self._fail("/", error)
+
+    def _schedule(self, path: str, recursive: bool) -> None:
+        try:
+            watch = self._observer.schedule(self, path, recursive=recursive, event_filter=_NAMES)
+        except (OSError, UnicodeError, KeyError) as error:
+            self._fail(path, error)
+        else:
+            self._watched[path] = (watch, recursive)
+
+    def _fail(self, path: str, error: Exception) -> None:
+        self.broken = f"names under {path} cannot be heard: {error}"
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        """watchdog's call."""
+        if "/.tic/" not in f"{os.fsdecode(event.src_path)}/":
+            self._rang()
+
+    def close(self) -> None:
+        """Ends watchdog's threads."""
+        if self._started:
+            self._observer.stop()
+            self._observer.join(timeout=5)
+            self._started = False

@@ -1,0 +1,344 @@
+"""One followed log: its generations, and what becomes of them when files are rotated, truncated, replaced or deleted.
+
+`settle` is the only place where generations begin and end. It is called with the pieces that lie on disk whenever they
+may have changed, and decides from them and from the cursors alone (`lineage`), so that a restart at any moment leads to
+the same generations.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from tic_daemon.scan.events import Gap
+from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.sources.discover import Candidate
+from tic_daemon.sources.identity import HEAD_BYTES, Prints, Seen, read_range
+from tic_daemon.sources.lineage import Known, trace
+from tic_daemon.sources.reading import AnyReader, GzipReader, PlainReader
+from tic_daemon.sources.rotation import piece_of
+from tic_daemon.sources.tailfile import Generation, ScannerLike, printable
+from tic_daemon.sources.zones import ZoneGuess
+from tic_daemon.store.rows import CursorRow, SourceRow, source_id
+
+KIND = "file"
+_RECALLED = 1024
+
+
+class Source:
+    """One log with all its generations.
+
+    Attributes:
+        row: what the store is to know; `changed` while it has not been handed on.
+        open: generations that are being read, by number.
+        past: cursors of the others, by number.
+        moved: cursors of closed generations whose file lies elsewhere now, not yet handed on.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        scanner: ScannerLike,
+        cursors: Mapping[int, CursorRow],
+        stored: SourceRow | None,
+        now: float,
+        *,
+        dirty: set[Source],
+    ) -> None:
+        self._dirty = dirty
+        self.candidate = candidate
+        self.id = self.id_of(candidate)
+        self.open: dict[int, Generation] = {}
+        self.past: dict[int, CursorRow] = dict(cursors)
+        self.moved: list[CursorRow] = []
+        self.changed = True
+        self.rejected = ""
+        self.files: tuple[Seen, ...] = ()
+        self.grown_at = float("-inf")
+        self._readers: dict[int, AnyReader] = {}
+        self._scanner = scanner
+        self._zone = ZoneGuess()
+        self._known_size = stored.bytes_size if stored else 0
+        self.row = SourceRow(
+            self.id,
+            KIND,
+            candidate.host,
+            printable(candidate.root),
+            printable(candidate.path),
+            generation=max(cursors, default=0),
+            bytes_size=self._known_size,
+            zone_s=stored.zone_s if stored else None,
+            zone_how=stored.zone_how if stored else "",
+            first_seen_at=(stored.first_seen_at if stored else None) or utc(now),
+            last_growth_at=stored.last_growth_at if stored else None,
+            state=stored.state if stored else "idle",
+        )
+        self.changed = self.row != stored
+        self.describe(candidate)
+        self._dirty.add(self)
+
+    @staticmethod
+    def id_of(candidate: Candidate) -> int:
+        """The id that the candidate's source has in every store."""
+        return source_id(candidate.host, KIND, candidate.path)
+
+    # --- what discovery says -----------------------------------------------------------------------------------------
+
+    def describe(self, candidate: Candidate) -> None:
+        """Takes over what discovery says now."""
+        self.candidate = candidate
+        facts = candidate.facts
+        zone = (self.row.zone_s, self.row.zone_how)
+        if candidate.zone_s is not None:
+            zone = (candidate.zone_s, "configured")
+        elif zone[1] == "configured":
+            zone = (None, "")
+        self.set(
+            role=facts.role,
+            framework=facts.framework,
+            rank=facts.rank,
+            pid=facts.pid,
+            single_process=facts.single_process,
+            stream=facts.stream,
+            console=facts.console,
+            run_hint=candidate.run_hint,
+            run_how=candidate.run_how,
+            network=candidate.network,
+            why="; ".join(printable(why) for why in candidate.why),
+            zone_s=zone[0],
+            zone_how=zone[1],
+        )
+        if candidate.error:
+            self.set(state="unreadable", error=candidate.error)
+
+    def set(self, **fields: object) -> None:
+        """Changes fields of the row; remembers whether anything did change."""
+        row = replace(self.row, **fields)  # type: ignore[arg-type]
+        if row != self.row:
+            self.row, self.changed = row, True
+            self._dirty.add(self)
+
+    def note_stamp(self, stamp: datetime, now: float) -> None:
+        """See `FileFollower.note_live_stamp`."""
+        if self.row.zone_how != "configured" and (zone := self._zone.note(stamp, now)) is not None:
+            self.set(zone_s=zone, zone_how="inferred")
+
+    # --- generations -------------------------------------------------------------------------------------------------
+
+    def settle(self, files: Sequence[Seen], tick: float, now: float) -> None:
+        """Brings the generations in line with the pieces on disk."""
+        files = _once_each(files)
+        if self.rejected and {f.inode for f in files} <= {f.inode for f in self.files}:
+            return
+        self.rejected = ""
+        self.files = tuple(files)
+        lineage = trace(files, list(self._known()), self.candidate.path)
+        # The log is drained in order: what is older first, so that rows come out in the order of the bytes.
+        for number, row in sorted(self.past.items()):
+            self._settle_past(row, lineage.place.get(number), tick, now)
+        for number, generation in sorted(self.open.items()):
+            self._settle_open(generation, lineage.place.get(number), tick)
+        for file in lineage.new:
+            if file.size > 0 or file.path == self.candidate.path:
+                self._begin(file, tick, now)
+        newest = max((*self.open, *self.past), default=0)
+        for number, generation in self.open.items():
+            generation.ending = generation.ending or number < newest
+        self._name_state(tick)
+
+    def _known(self) -> Iterable[Known]:
+        for row in self.past.values():
+            prints = Prints(row.head_len, row.head_hash, row.byte_offset, row.tail_hash)
+            yield Known(row.generation, row.device, row.inode, prints, row.closed)
+        for one in self.open.values():
+            yield Known(one.number, one.file.device, one.file.inode, one.prints, False, one.recent)
+
+    def _settle_past(self, row: CursorRow, place: Seen | None, tick: float, now: float) -> None:
+        at_base = place is not None and place.path == self.candidate.path
+        if row.closed and not at_base and (place is None or place.gz or place.size <= row.byte_offset):
+            if place is not None and (printable(place.path), place.device, place.inode) != (
+                row.path,
+                row.device,
+                row.inode,
+            ):
+                self.past[row.generation] = new = replace(
+                    row, path=printable(place.path), device=place.device, inode=place.inode
+                )
+                self.moved.append(new)
+                self._dirty.add(self)
+            return
+        # Still open; or closed, and bytes came after all: they are read as more of the same generation.
+        was = Seen(row.path, row.device, row.inode, row.byte_offset, now, row.path.endswith(".gz"))
+        generation = Generation(self._scanner, self._traits(place), row.generation, place or was, row)
+        del self.past[row.generation]
+        self.open[row.generation] = generation
+        if place is None:
+            self._lose(generation)
+            return
+        generation.closed = False
+        generation.ending = not at_base
+        start = max(0, row.byte_offset - _RECALLED)
+        before = read_range(place, start, row.byte_offset - start) or b""
+        generation.recall(before, read_range(place, 0, min(HEAD_BYTES, row.head_len)) or b"")
+        self._opened(generation, tick, now)
+
+    def _settle_open(self, generation: Generation, place: Seen | None, tick: float) -> None:
+        reader = self._readers.get(generation.number)
+        if place is not None:
+            same = reader is not None and (place.device, place.inode) == (reader.file.device, reader.file.inode)
+            if reader is None or not same or reader.broken:
+                self._drop_reader(generation.number)
+                self._readers[generation.number] = self._reader(place)
+            else:
+                reader.file = place
+            generation.file = place
+            generation.ending = generation.ending or place.path != self.candidate.path
+            return
+        if generation.position == 0:
+            # Nothing was ever in it: it does not count, and its number is the next one's.
+            self._drop_reader(generation.number)
+            del self.open[generation.number]
+        elif isinstance(reader, PlainReader) and reader.fd >= 0 and not reader.broken:
+            generation.ending = True  # the held descriptor still reads what has no name any more
+        else:
+            self._lose(generation)
+
+    def _lose(self, generation: Generation) -> None:
+        """The generation's unread rest is nowhere any more: the gap says from where, and to where if that is known."""
+        truncated = any(file.inode == generation.file.inode for file in self.files)
+        size = max(generation.size, self._known_size if generation.number == self.row.generation else 0)
+        known = size > generation.position
+        detail = "up to the size last seen, perhaps more" if known else "unknown end"
+        kind = "truncated" if truncated else "vanished"
+        self.end(generation, generation.gap(kind, size if known else -1, detail))
+
+    def _begin(self, file: Seen, tick: float, now: float) -> None:
+        number = max((*self.open, *self.past), default=-1) + 1
+        generation = Generation(self._scanner, self._traits(file), number, file)
+        generation.ending = file.path != self.candidate.path
+        self.open[number] = generation
+        self._opened(generation, tick, now)
+        self.set(generation=number, bytes_size=file.size if not file.gz else 0)
+
+    def _opened(self, generation: Generation, tick: float, now: float) -> None:
+        file = generation.file
+        self._readers[generation.number] = self._reader(file)
+        generation.grown_at = tick - max(0.0, now - file.mtime)
+
+    def _reader(self, file: Seen) -> AnyReader:
+        return GzipReader(file) if file.gz else PlainReader(file, hold=not self.candidate.network)
+
+    def _traits(self, file: Seen | None) -> SourceTraits:
+        when = datetime.fromtimestamp(file.mtime) if file else None
+        return replace(self.candidate.traits, reference_time=when)
+
+    def reader(self, generation: Generation) -> AnyReader | None:
+        """What reads the generation now; None if nothing does."""
+        return self._readers.get(generation.number)
+
+    def name_leads_elsewhere(self, generation: Generation) -> bool:
+        """The path of the generation is missing or another file now."""
+        try:
+            info = os.lstat(generation.file.path)
+        except OSError:
+            return True
+        return (info.st_dev, info.st_ino) != (generation.file.device, generation.file.inode)
+
+    def holds_the_only_way(self, generation: Generation) -> bool:
+        """The generation has no name any more, and no newer one has taken its place."""
+        reader = self._readers.get(generation.number)
+        newest = max((*self.open, *self.past), default=0)
+        return reader is not None and generation.number == newest and reader.unlinked()
+
+    def reject(self, why: str) -> None:
+        """Its first bytes are no log's. It is left alone until another file takes the name."""
+        self.rejected = why
+        for number in list(self.open):
+            self._drop_reader(number)
+        self.open.clear()
+        self.set(state="unreadable", error=f"no log: {why}")
+
+    def end(self, generation: Generation, gap: Gap | None = None) -> None:
+        """Finishes the generation. It stays in `open` until `reaped`."""
+        generation.finish(gap)
+        generation.at_end = True
+        self._drop_reader(generation.number)
+
+    def reaped(self, row: CursorRow) -> None:
+        """The cursor was handed on; a closed generation becomes past."""
+        if row.closed:
+            self.open.pop(row.generation, None)
+            self.past[row.generation] = row
+
+    def _drop_reader(self, number: int) -> None:
+        reader = self._readers.pop(number, None)
+        if reader is not None:
+            reader.close()
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    def took(self, generation: Generation, tick: float, now: float) -> None:
+        """Bytes were read: keeps size, time and state up."""
+        generation.grown_at = self.grown_at = tick
+        generation.size = generation.position
+        if generation.number >= self.row.generation:
+            self.set(
+                generation=generation.number,
+                bytes_size=generation.position,
+                last_growth_at=utc(now),
+                error="",
+                state=self.row.state if generation.ending else "growing",
+            )
+
+    def _name_state(self, tick: float) -> None:
+        if self.candidate.error or self.rejected:
+            self.set(state="unreadable", error=self.candidate.error or self.rejected)
+        elif any(file.path == self.candidate.path for file in self.files):
+            if self.row.state in ("rotated", "vanished", "unreadable"):
+                self.set(state="idle", error="")
+        elif self.files:
+            self.set(state="rotated")
+        else:
+            self.set(state="vanished")
+
+    def close(self) -> None:
+        """Lets all descriptors go."""
+        for number in list(self._readers):
+            self._drop_reader(number)
+
+
+def pieces_on_disk(base: str) -> list[Seen]:
+    """The log `base` and its rotated pieces as they lie there now, the oldest first."""
+    directory, _, name = base.rpartition("/")
+    out = []
+    try:
+        with os.scandir(directory or "/") as entries:
+            names = [entry.name for entry in entries if entry.name.startswith(name)]
+    except OSError:
+        return []
+    for found in names:
+        if found != name and piece_of(found).base != name:
+            continue
+        path = f"{directory}/{found}"
+        try:
+            info = os.lstat(path)
+        except OSError:
+            continue
+        if stat.S_ISREG(info.st_mode):
+            gz = piece_of(found).gz
+            out.append(Seen(path, info.st_dev, info.st_ino, info.st_size, info.st_mtime, gz))
+    return sorted(out, key=lambda seen: piece_of(seen.path.rpartition("/")[2]).age)
+
+
+def _once_each(files: Sequence[Seen]) -> list[Seen]:
+    """Of hard links within one log, the newest name."""
+    last = {(file.device, file.inode): file.path for file in files}
+    return [file for file in files if last[(file.device, file.inode)] == file.path]
+
+
+def utc(seconds: float) -> datetime:
+    """Naive UTC of seconds since the epoch, as the store keeps times."""
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
