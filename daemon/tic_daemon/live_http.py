@@ -175,13 +175,18 @@ class Endpoint:
         limit = self._limits.body_bytes
         too_large = Refusal(413, f"the request is larger than {limit} bytes", Connection="close")
         declared = request.headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared) > limit:
+        if not declared.isdecimal() or int(declared) > 4 * limit:
             raise too_large
-        body = bytearray()
+        body, size = bytearray(), 0
         async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
+            size += len(chunk)
+            if size <= limit:
+                body += chunk
+            elif size > 4 * limit:
                 raise too_large
+        # Somewhat too large is read to its end and thrown away: a client that is still sending would not see the answer.
+        if size > limit:
+            raise too_large
         return bytes(body)
 
     # -- running

@@ -107,6 +107,10 @@ class BoundedSelect:
                 con.close()
         except duckdb.InterruptException as e:
             raise Stopped from e
+        except SqlError:
+            if self._stopped:
+                raise Stopped from None
+            raise
         except (duckdb.IOException, duckdb.OutOfMemoryException, duckdb.FatalException, duckdb.InternalException):
             if self._stopped:
                 raise Stopped from None

@@ -87,7 +87,10 @@ def only_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     kind = statement.type.name
     if kind != "SELECT":
         raise SqlRefused(f"only SELECT is allowed, not {kind.replace('_', ' ')}", _HINT)
-    _check_tree(con, sql)
+    try:
+        _check_tree(con, sql)
+    except duckdb.Error as e:
+        raise SqlError(_first_lines(str(e))) from e
     return statement
 
 
@@ -96,7 +99,11 @@ _HINT = "the store is read-only here; marks and attempts are written with tic-da
 
 def _check_tree(con: duckdb.DuckDBPyConnection, sql: str) -> None:
     (text,) = con.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone() or ("{}",)
-    tree = json.loads(text)
+    try:
+        tree = json.loads(text)
+    except RecursionError:
+        # Some hundred levels. DuckDB plans such expressions for tens of seconds and cannot be interrupted there.
+        raise SqlRefused("the query is nested too deeply to be examined") from None
     if tree.get("error") is not False:
         # The parser called it a SELECT, the serialiser does not: a PRAGMA, or syntax that cannot be looked into.
         raise SqlRefused(f"only a plain SELECT is allowed: {tree.get('error_message', 'it cannot be examined')}", _HINT)
