@@ -47,8 +47,8 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "context": frozenset(),
 }
 
-# The text before a marker that is cited, not printed: `"`, `log:77:`, `>`, "saw ", an escaped newline.
-_CITED = re.compile(r"""[`'"“”‘’(:=>|#*] ?$|[A-Za-z,.;] $|\\n$""")
+# Text before a marker that is cited, not printed: `"`, `log:77:`, `+`, "saw ", an escaped newline, an indented block.
+_CITED = re.compile(r"""[`'"“”‘’(:=>|#*+-] *$|[A-Za-z,.;] +$|\\n$|^ {2,}$""")
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -125,7 +125,14 @@ class Rule:
             return self.regex.match(text)
         if self.yields != "fault":
             return self.regex.search(text)
-        return next((hit for hit in self.regex.finditer(text) if not _CITED.search(text[: hit.start()][-3:])), None)
+        return next(
+            (
+                hit
+                for hit in self.regex.finditer(text)
+                if not _CITED.search(text, max(0, hit.start() - 80), hit.start())
+            ),
+            None,
+        )
 
     def render(self, template: str, groups: Mapping[str, str | None]) -> str:
         """Fill `{group}` slots; a group that took no part is ""."""

@@ -1,7 +1,7 @@
 """A pack's own lines, sent through the scanner: every `match` line must yield its rule, every `no_match` line must not.
 
-    check(rules)          -> what went wrong, one `Failure` a line; empty if the packs keep their word
-    events_of(rules, ...) -> the events that one text gives, and which rule each comes from
+check(rules)          -> what went wrong, one `Failure` a line; empty if the packs keep their word
+events_of(rules, ...) -> the events that one text gives, and which rule each comes from
 """
 
 from __future__ import annotations
@@ -9,7 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tic_daemon.scan.events import Device, Event, ExecState, Fault, Gap, Metric, Mismatch, StepEvent, Timing, WeightPhase
+from tic_daemon.scan.events import (
+    Device,
+    Event,
+    ExecState,
+    Fault,
+    Gap,
+    Metric,
+    Mismatch,
+    StepEvent,
+    Timing,
+    WeightPhase,
+)
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner

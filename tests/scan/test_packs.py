@@ -1,0 +1,419 @@
+"""The packs through the real scanner: no fault missed, no line that merely talks of one locks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tic_daemon.scan.events import Device, Event, ExecState, Fault, Metric, StepEvent, WeightPhase
+from tic_daemon.scan.rules import RuleSet
+from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scan.selftest import PLAIN, check, scan
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+RULES = RuleSet.load()
+SCANNER = Scanner(RULES)
+LOCKING = {rule.kind for rule in RULES.fault_rules() if rule.locks == "always"}
+MARKERS = [
+    tuple(line.split("\t"))
+    for line in (CORPUS / "faults" / "markers.tsv").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def faults(text: str, **traits: object) -> list[Fault]:
+    found = scan(SCANNER, text, replace(PLAIN, **traits))  # type: ignore[arg-type]
+    return [event for event in found if isinstance(event, Fault)]
+
+
+def confirmed(text: str, **traits: object) -> set[str]:
+    return {event.kind for event in faults(text, **traits) if event.verdict == "confirmed"}
+
+
+def cases(name: str) -> Iterator[tuple[str, str]]:
+    title, lines = "", []
+    for line in [*(CORPUS / "faults" / name).read_text().splitlines(), "### end"]:
+        if line.startswith("### "):
+            if lines:
+                yield title, "\n".join(lines)
+            title, lines = line[4:], []
+        elif title:
+            lines.append(line)
+
+
+def payload(line: str) -> str:
+    """The exception text of a marker's example, without the example's own wrapper."""
+    return line.removeprefix("[rank3]: ").removeprefix("[rank0]: ")
+
+
+# What the packs say of themselves, and what the reference says of each marker
+
+
+def test_every_line_of_every_pack_keeps_its_word() -> None:
+    assert check(RULES, SCANNER) == []
+
+
+def test_severity_and_locking_of_all_markers() -> None:
+    table = {rule.kind: rule for rule in RULES.fault_rules()}
+    assert len(MARKERS) > 75
+    for kind, severity, _line in MARKERS:
+        assert table[kind].severity == severity, kind
+    for rule in RULES.fault_rules():
+        if rule.severity in {"L", "LH"}:
+            assert rule.locks == "always", rule.kind
+        elif rule.kind in {"nccl.watchdog_timeout", "nccl.data_warn", "nccl.work_failed"}:
+            assert rule.locks == "if_continues"
+        else:
+            assert rule.locks == "never", rule.kind
+        assert rule.node_scope == rule.kind.startswith(("xid.", "sxid.", "kern."))
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), MARKERS, ids=[marker[0] for marker in MARKERS])
+def test_example_of_each_marker_yields_it(kind: str, severity: str, line: str) -> None:
+    rule = RULES.by_name[kind]
+    if rule.wrap == "kernel" and not line.startswith(("kernel: ", "[")):
+        line = f"Nov 29 14:07:29 gpu-b07 kernel: [918233.112011] {line}"
+    if rule.wrap == "kernel" and line.startswith("kernel: "):
+        line = f"Nov 29 14:07:29 gpu-b07 {line}"
+    found = faults(line)
+    assert [event.kind for event in found] == [kind]
+    assert found[0].verdict in {"confirmed", "suspect"}
+
+
+NEEDS_LEVEL = [m for m in MARKERS if m[1] in {"L", "LH"} and RULES.by_name[m[0]].needs_level]
+TORCH = [m for m in NEEDS_LEVEL if RULES.by_name[m[0]].wrap == "" and not m[2].startswith("nccl")]
+SELF = [m for m in MARKERS if m[1] in {"L", "LH"} and not RULES.by_name[m[0]].needs_level]
+C_PRINTS = [m for m in SELF if RULES.by_name[m[0]].wrap == "" and m[0] not in {"cuda.warn_destroy", "sgl.dangling"}]
+KERNEL = [m for m in SELF if RULES.by_name[m[0]].wrap == "kernel"]
+
+
+def ids(markers: list[tuple[str, ...]]) -> list[str]:
+    return [marker[0] for marker in markers]
+
+
+def wrapped(text: str) -> dict[str, tuple[str, dict[str, object]]]:
+    """A traceback with this exception, in the shapes in which it really arrives."""
+    trace = [
+        "Traceback (most recent call last):",
+        '  File "/srv/train.py", line 412, in step',
+        "    loss.backward()",
+        text,
+    ]
+
+    def each(prefix: str, tail: str = "") -> str:
+        return "\n".join(prefix + line + tail for line in trace)
+
+    vllm = "(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [multiproc_executor.py:1189] "
+    return {
+        "worker file": (each(""), {"single_process": True, "pid": 902203}),
+        "worker file, crlf": (each("", "\r"), {"single_process": True, "pid": 902203}),
+        "excepthook": (each("[rank3]: "), {}),
+        "excepthook under torchrun": (each("[default3]:[rank3]: "), {}),
+        "ray": (each("(WorkerDict pid=184142, ip=10.31.4.12) "), {}),
+        "ray, coloured": (each("\x1b[36m(WorkerDict pid=184142)\x1b[0m "), {}),
+        "vllm": (vllm + "WorkerProc hit an exception.\n" + each(vllm), {}),
+        "vllm, headed once": (vllm + "WorkerProc hit an exception.\n" + each("(Worker_TP0 pid=881) "), {}),
+        "sglang": (f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {each('')}", {}),
+        "srun label": (each("3: [rank3]: "), {}),
+        "docker": (each("2026-11-29T16:20:11.123456789Z [rank3]: "), {}),
+        "cri": (each("2026-11-29T16:20:11.123456789Z stderr F [rank3]: "), {}),
+        "what": (f"terminate called after throwing an instance of 'c10::Error'\n  what():  {text}", {}),
+    }
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), TORCH, ids=ids(TORCH))
+def test_locking_exception_is_confirmed_however_it_is_wrapped(kind: str, severity: str, line: str) -> None:
+    for shape, (text, traits) in wrapped(payload(line)).items():
+        assert kind in confirmed(text, **traits), shape
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), TORCH, ids=ids(TORCH))
+def test_locking_exception_is_confirmed_in_glog_of_the_watchdog(kind: str, severity: str, line: str) -> None:
+    text = payload(line)
+    text = text.split(": ", 1)[1] if text.startswith(("torch.", "Runtime")) else text
+    head = "[PG ID 0 PG GUID 0(default_pg) Rank 3] Process group watchdog thread terminated with exception: "
+    for shape in ("[rank3]:", "[default3]:[rank3]:", ""):
+        log = f"{shape}[E1129 14:19:29.856571527 ProcessGroupNCCL.cpp:2068] {head}{text}"
+        found = [event for event in faults(log) if event.verdict == "confirmed"]
+        assert [(event.kind, event.at.rank) for event in found] == [(kind, 3)], shape
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), C_PRINTS, ids=ids(C_PRINTS))
+def test_c_print_is_confirmed_bare_and_wrapped(kind: str, severity: str, line: str) -> None:
+    for prefix in (
+        "",
+        "[default3]:",
+        "(WorkerDict pid=184142) ",
+        "\x1b[36m(WorkerDict pid=184142)\x1b[0m ",
+        "3: [rank3]: ",
+    ):
+        assert confirmed(prefix + line) == {kind}, prefix
+
+
+GLUED = [m for m in C_PRINTS if RULES.by_name[m[0]].anchor == "any"]
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), GLUED, ids=ids(GLUED))
+def test_c_print_is_confirmed_behind_a_bar_and_not_in_quotes(kind: str, severity: str, line: str) -> None:
+    bar = "Rollout:  12%|#2        | 12/100 [00:01<00:09,  9.60it/s]"
+    assert confirmed(bar + line) == {kind}
+    assert confirmed(bar + "\r" + bar + line) == {kind}
+    for quote in (f'the log says "{line}"', f"`{line}`", f"/var/log/a.log:77:{line}", f"we saw {line}", f"> {line}"):
+        assert confirmed(quote) == set(), quote
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), KERNEL, ids=ids(KERNEL))
+def test_kernel_line_is_confirmed_with_its_prefix_only(kind: str, severity: str, line: str) -> None:
+    bare = line.removeprefix("kernel: ")
+    bare = bare.split("] ", 1)[1] if bare.startswith("[") else bare
+    for prefix in (
+        "Nov 29 14:07:29 gpu-b07 kernel: [918233.112011] ",
+        "Nov  9 14:07:29 gpu-b07 kernel: ",
+        "2026-11-29T14:07:29+0000 gpu-b07 kernel: ",
+        "[918233.112011] ",
+        "kernel: [918233.112011] ",
+    ):
+        assert confirmed(prefix + bare) == {kind}, prefix
+    for prefix in ("", "(TaskRunner pid=1) ", "(TaskRunner pid=1) [918233.112011] ", '"', "dmesg said: "):
+        assert confirmed(prefix + bare) == set(), prefix
+
+
+@pytest.mark.parametrize("number", [1, 160 + 17, 999, 4242])
+def test_unknown_xid_locks(number: int) -> None:
+    found = faults(f"[918233.112011] NVRM: Xid (PCI:0000:5d:00): {number}, pid=1, name=x, a text of next year")
+    assert [(f.kind, f.verdict, f.code, f.bus) for f in found] == [
+        ("xid.other", "confirmed", str(number), "0000:5d:00")
+    ]
+    assert "xid.other" in LOCKING
+
+
+def test_xid_classes_are_those_of_the_reference() -> None:
+    app = {11, 13, 25, 31, 32, 39, 40, 41, 69, 70, 71, 72, 75, 76, 77, 80, 85, *range(126, 136)}
+    hard = {
+        46,
+        48,
+        62,
+        64,
+        74,
+        79,
+        94,
+        95,
+        109,
+        110,
+        119,
+        120,
+        136,
+        140,
+        143,
+        *range(144, 151),
+        155,
+        156,
+        158,
+        171,
+        172,
+    }
+    info = {63, 92, 93, 106, 107, 121, 137, 141, 154, 157, *range(160, 166)}
+    want = {**dict.fromkeys(app, "app"), **dict.fromkeys(hard, "hw"), **dict.fromkeys(info, "info")}
+    want |= dict.fromkeys({43, 44, 45}, "secondary")
+    for number in range(1, 200):
+        found = faults(f"[918233.112011] NVRM: Xid (PCI:0000:5d:00): {number}, pid=1, name=python, text")
+        assert [f.kind for f in found] == [f"xid.{want.get(number, 'other')}"], number
+
+
+def test_mig_instance_names_its_gpu() -> None:
+    line = (
+        "[918233.112011] NVRM: Xid (PCI:0000:5d:00 GPU-I:02 GPU-CI:00): 13, pid=3318842, name=python, Graphics SM Warp"
+    )
+    found = faults(line)
+    assert [(f.kind, f.bus, f.code) for f in found] == [("xid.app", "0000:5d:00", "13")]
+
+
+# What must not lock
+
+
+@pytest.mark.parametrize(("title", "text"), list(cases("mentions.txt")), ids=[c[0] for c in cases("mentions.txt")])
+def test_talk_of_faults_does_not_lock(title: str, text: str) -> None:
+    assert not confirmed(text) & LOCKING
+    for line in text.splitlines():
+        assert not confirmed(line) & LOCKING, line
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), TORCH, ids=ids(TORCH))
+def test_locking_text_from_elsewhere_is_no_fault(kind: str, severity: str, line: str) -> None:
+    text = payload(line)
+    for quote in (
+        f"(TaskRunner pid=51002) {text}",
+        f"(TaskRunner pid=51002) Traceback (most recent call last):\n(TaskRunner pid=51002)   File \"a\", line 1\n"
+        f"(TaskRunner pid=51002) {text}",
+        f"(WorkerDict pid=7) [prompt] user\n(WorkerDict pid=7) Traceback (most recent call last):\n"
+        f'(WorkerDict pid=7)   File "a.py", line 1, in f\n(WorkerDict pid=7) {text}\n(WorkerDict pid=7) [score] 1.0',
+        f"/var/log/a.log:77:[rank3]: {text}",
+        f'{{"text": "{text}"}}',
+        f"+ {text}", f"> {text}", f"# {text}", f"E       {text}", f"- {text}", text,
+        f"INFO 11-29 20:12:03 [a.py:1] {text}", f"WARNING 11-29 20:12:03 [a.py:1] {text}",
+    ):  # fmt: skip
+        assert kind not in confirmed(quote), quote
+
+
+# The sample logs
+
+
+def sample(name: str) -> list[Event]:
+    source = SCANNER.open(PLAIN)
+    return [*source.feed((CORPUS / "samples" / name).read_bytes()), *source.finish(b"")]
+
+
+EXPECTED = json.loads((CORPUS / "samples" / "expected.json").read_text())
+
+
+def locks(name: str) -> set[tuple[str, str]]:
+    """(kind, who) of the confirmed locking faults; who is rank, PCI id or actor."""
+    found = set()
+    for event in sample(name):
+        if isinstance(event, Fault) and event.verdict == "confirmed" and event.kind in LOCKING:
+            who = event.bus or (f"rank{event.at.rank}" if event.at.rank is not None else event.at.actor)
+            found.add((event.kind, who))
+    return found
+
+
+@pytest.mark.parametrize("name", list(EXPECTED))
+def test_lock_set_of_a_sample(name: str) -> None:
+    assert locks(name) == {tuple(pair) for pair in EXPECTED[name]["lock_set"]}
+
+
+def phases(name: str, track: str, phase: str) -> list[WeightPhase]:
+    return [e for e in sample(name) if isinstance(e, WeightPhase) and (e.track, e.phase) == (track, phase)]
+
+
+def test_vllm_sample_lifecycle() -> None:
+    name, want = "01_vllm_v1_server_sleep_wake.log", EXPECTED["01_vllm_v1_server_sleep_wake.log"]
+    assert len([e for e in phases(name, "residency", "asleep") if e.rule == "vllm.asleep"]) == want["sleep"]
+    assert len(phases(name, "residency", "awake")) == want["wake"]
+    assert len(phases(name, "cache", "reset")) == want["reset_ok"]
+    assert len(phases(name, "cache", "reset_refused")) == want["reset_failed"]
+    assert len(phases(name, "graph", "captured")) == want["capture_finished"]
+    assert len(phases(name, "residency", "reloading")) == want["reload_first_line"]
+    assert len(phases(name, "residency", "reloaded")) == want["reload_took"]
+    claims = {e.field: e.claimed for e in sample(name) if isinstance(e, ExecState) and e.claimed is not None}
+    assert claims == {
+        "graph_mode": "FULL_AND_PIECEWISE", "capture_sizes": "[1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64]",
+        "prefix_cache": "on", "dtype": "bfloat16", "quantization": "None", "parallel_layout": "TP2 PP1 DP1",
+        "compile_mode": "VLLM_COMPILE", "spec_decode": "None",
+    }  # fmt: skip
+
+
+def test_torchrun_sample_steps_and_buses() -> None:
+    name = "03_torchrun_ima_rank3.log"
+    assert [e.at.step for e in sample(name) if isinstance(e, StepEvent)] == EXPECTED[name]["steps"]
+    buses = {e.at.rank: e.bus for e in sample(name) if isinstance(e, Device)}
+    text = (CORPUS / "samples" / name).read_text()
+    for rank in range(8):
+        printed = text.split(f"rank {rank} nranks 16 cudaDev {rank} nvmlDev {rank} busId ", 1)[1].split()[0]
+        assert buses[rank] == f"0000:{int(printed, 16) >> 12:02x}:00"
+
+
+def test_kernel_sample_classes() -> None:
+    name = "03_torchrun_ima_rank3.kmsg.log"
+    found = [e for e in sample(name) if isinstance(e, Fault)]
+    codes = {kind: [int(e.code) for e in found if e.kind == kind] for kind in ("xid.app", "xid.secondary", "xid.info")}
+    want = EXPECTED[name]
+    assert codes == {f"xid.{part}": want[f"xid_{part}"] for part in ("app", "secondary", "info")}
+    assert [int(e.code) for e in found if e.kind == "sxid.info"] == want["sxid_nonfatal"]
+
+
+def test_sglang_sample_lifecycle() -> None:
+    name, want = "04_sglang_server.log", EXPECTED["04_sglang_server.log"]
+    assert len(phases(name, "version", "updated")) == want["http_update_calls"]
+    assert len(phases(name, "cache", "reset")) == want["flush_ok"]
+    assert len(phases(name, "cache", "reset_refused")) == want["flush_refused"]
+    text = (CORPUS / "samples" / name).read_text()
+    used = [e.observed for e in sample(name) if isinstance(e, ExecState) and e.rule == "sglang.graph_used"]
+    assert used.count("GRAPH") == text.count("cuda graph: True")
+    assert used.count("NONE") == text.count("cuda graph: False")
+
+
+def test_false_positive_sample_steps() -> None:
+    name = "06_false_positives.log"
+    assert [e.at.step for e in sample(name) if isinstance(e, StepEvent)] == EXPECTED[name]["steps"]
+
+
+# Values, beyond that a line yields its rule
+
+
+def test_verl_values() -> None:
+    line = (
+        "(TaskRunner pid=1) step:31 - a/x:np.float64(0.4121) - a/kl:-1e-05 - b:nan - c:inf - d:-inf - "
+        "training/rollout_probs_diff_mean:0.0311 - e/f@2:3"
+    )
+    got = {e.key: e.value_text for e in scan(SCANNER, line) if isinstance(e, Metric)}
+    assert got == {
+        "a/x": "np.float64(0.4121)", "a/kl": "-1e-05", "b": "nan", "c": "inf", "d": "-inf",
+        "training/rollout_probs_diff_mean": "0.0311", "e/f@2": "3",
+    }  # fmt: skip
+    values = {e.key: e.value for e in scan(SCANNER, line) if isinstance(e, Metric)}
+    assert values["a/x"] == 0.4121
+    assert values["a/kl"] == -1e-05
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        (
+            "09:12:03 SUCCESS Step 14 |  31.02s | Loss 0.0031 | Entropy 0.3121 | Mismatch KL 0.0009 | LR 1.00e-06",
+            "Mismatch KL", 0.0009,
+        ),
+        (
+            "[2026-11-29 16:04:11] model.py:918 - step 7: {'train/train_rollout_logprob_abs_diff': 0.0113}",
+            "train/train_rollout_logprob_abs_diff", 0.0113,
+        ),
+        (
+            " [2026-11-29 14:12:31.123456] iteration       12/     100 | consumed samples:          768 | "
+            "lm loss: 1.234567E+00 | grad norm: 0.312 |",
+            "lm loss", 1.234567,
+        ),
+        ("step: 12  loss:  3.12345  grad_norm:  0.1234  memory: 41.20GiB(52.02%)", "grad_norm", 0.1234),
+        ("step: 12  loss:  3.12345  grad_norm:  0.1234  memory: 41.20GiB(52.02%)", "loss", 3.12345),
+        ("INFO 11-29 14:07:29 ppo_trainer.py:412] ✨ Global step 12: {'vllm_kl': 0.0003}", "vllm_kl", 0.0003),
+        (
+            "{'loss': 0.01, 'sampling/sampling_logp_difference/mean': 0.003, 'epoch': 0.12}",
+            "sampling/sampling_logp_difference/mean", 0.003,
+        ),
+    ],
+)  # fmt: skip
+def test_metric_of_a_framework(line: str, key: str, value: float) -> None:
+    got = {e.key: e.value for e in scan(SCANNER, line) if isinstance(e, Metric)}
+    assert got[key] == value
+
+
+def test_step_edges_and_gpu_proof() -> None:
+    table = {rule.name: (rule.edge, rule.gpu) for rule in RULES.rules if rule.yields == "step"}
+    assert table["step.nemo"] == ("begin", False)
+    assert table["step.prime_orchestrator"] == ("end", False)
+    assert table["step.verl"] == table["step.megatron"] == table["step.slime"] == ("end", True)
+
+
+def test_a_config_dump_is_a_claim_and_an_override_is_observed() -> None:
+    for rule in RULES.rules:
+        if rule.name.startswith(("vllm.dump", "vllm.args", "sglang.args")):
+            assert rule.claimed and not rule.observed, rule.name
+    line = (
+        "(Worker_TP0 pid=4521) WARNING 11-29 09:12:13 [gpu_model_runner.py:3900] CUDAGraphMode.FULL is not supported "
+        "with FLASHINFER backend (support: X); setting cudagraph_mode=PIECEWISE"
+    )
+    states = [(e.field, e.observed) for e in scan(SCANNER, line) if isinstance(e, ExecState)]
+    assert states == [("graph_mode", "PIECEWISE")]
+
+
+@pytest.mark.parametrize(
+    ("tail", "level"), [("0.00", "2"), ("0.01", "1"), ("0.10", "1"), ("8.13", "1"), ("61.02", "1")]
+)
+def test_sleep_level_is_read_from_what_was_backed_up(tail: str, level: str) -> None:
+    line = (
+        "(Worker_TP0 pid=4521) INFO 11-29 09:14:02 [cumem.py:228] CuMemAllocator: sleep freed 61.02 GiB memory in "
+        f"total, of which {tail} GiB is backed up in CPU and the rest 52.89 GiB is discarded directly."
+    )
+    assert [e.level for e in scan(SCANNER, line) if isinstance(e, WeightPhase)] == [level]

@@ -1,0 +1,222 @@
+"""The loader: what it refuses and how it says so; overriding; the sense of literals and patterns."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tic_daemon.errors import RuleError
+from tic_daemon.scan import rule_lint
+from tic_daemon.scan.rule import Rule
+from tic_daemon.scan.rules import RuleSet, read_pack
+
+HEAD = 'pack = "mine"\nversion = 1\n'
+GOOD = """
+[[rule]]
+name = "mine.spill"
+yields = "fault"
+title = "the tank spilled"
+severity = "L"
+locks = "always"
+literal = ["tank spilled"]
+pattern = 'tank spilled at (?P<code>[0-9]{1,4})'
+product = "tank 1"
+source = "tank.cc"
+match = ['[rank0]: tank spilled at 12']
+no_match = ['the tank spilled nothing']
+"""
+
+
+def pack(folder: Path, text: str, name: str = "mine.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def refusal(folder: Path, text: str) -> str:
+    with pytest.raises(RuleError) as caught:
+        read_pack(pack(folder, text))
+    assert "mine.toml" in caught.value.what
+    assert caught.value.hint
+    return str(caught.value)
+
+
+def test_built_in_packs_load_and_fault_rules_are_rows() -> None:
+    rules = RuleSet.load()
+    rows = rules.fault_rules()
+    assert len({row.kind for row in rows}) == len(rows) > 80
+    assert all(row.title and row.product and row.severity in {"L", "LH", "N", "S", "E", "I"} for row in rows)
+    assert [rule.order for rule in rules.rules] == sorted(rule.order for rule in rules.rules)
+    assert {pack.name for pack in rules.packs} >= {
+        "tic",
+        "cuda",
+        "engine",
+        "nccl",
+        "kernel",
+        "process",
+        "steps",
+        "vllm",
+    }
+
+
+def test_good_pack_is_read(tmp_path: Path) -> None:
+    rule = read_pack(pack(tmp_path, HEAD + GOOD)).rules[0]
+    hit = rule.find("tank spilled at 12")
+    assert hit is not None
+    assert hit["code"] == "12"
+    assert (rule.severity, rule.locks, rule.anchor, rule.needs_level) == ("L", "always", "start", True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('name = "mine.spill"\n', "", "no usable name"),
+        ('name = "mine.spill"', 'name = "Mine Spill"', "no usable name"),
+        ('yields = "fault"', 'yields = "disaster"', "'disaster' is not known"),
+        ('severity = "L"', 'severity = "X"', "severity = 'X'"),
+        ('severity = "L"\n', "", "severity = ''"),
+        ('locks = "always"', 'locks = "sometimes"', "locks = 'sometimes'"),
+        ('title = "the tank spilled"\n', "", "no title"),
+        ('literal = ["tank spilled"]', 'literal = ["tan"]', "shorter than 4 bytes"),
+        ('literal = ["tank spilled"]', "literal = []", "no literal"),
+        ('literal = ["tank spilled"]\n', "", "no literal"),
+        ('literal = ["tank spilled"]', 'literal = ["tank spilled", "never there"]', "no match line holds the literal"),
+        ('literal = ["tank spilled"]', 'literal = "tank spilled"', "must be a list of texts"),
+        ("pattern = 'tank spilled at", "pattern = 'tank (spilled at", "does not compile"),
+        ("pattern = 'tank spilled at", "pattern = 'tank burst at", "does not match its own line"),
+        ("{1,4})'", "{1,4}).*.*'", "can take minutes"),
+        ("{1,4})'", "{1,4})(?:x+)+'", "can take minutes"),
+        ('product = "tank 1"\n', "", "no product"),
+        ('source = "tank.cc"\n', "", "no source"),
+        ("match = ['[rank0]: tank spilled at 12']\n", "", "no match"),
+        ("no_match = ['the tank spilled nothing']\n", "", "no no_match"),
+        ("no_match = ['the tank spilled nothing']", "no_match = []", "no no_match"),
+        ('source = "tank.cc"', 'source = "tank.cc"\nedge = "end"', "unknown key 'edge'"),
+        ('source = "tank.cc"', 'source = "tank.cc"\nneeds_level = "no"', "must be true or false"),
+        ('source = "tank.cc"', 'source = "tank.cc"\norder = true', "must be a whole number"),
+        ("pattern = 'tank", "pattern = '{{TANK}}tank", "unknown macro {{TANK}}"),
+    ],
+)
+def test_each_refusal_names_file_rule_and_remedy(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in GOOD
+    message = refusal(tmp_path, HEAD + GOOD.replace(old, new, 1))
+    assert words in message
+    if "name = " not in old:
+        assert "mine.spill" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pack = ", "no valid TOML"),
+        ("", "no pack name"),
+        (HEAD, "no rules"),
+        (HEAD + "colour = 1\n" + GOOD, "unknown key 'colour'"),
+        (HEAD + GOOD + GOOD, "stands twice"),
+        (HEAD + "[define]\nA = '{{B}}'\nB = '{{A}}'\n" + GOOD.replace("'tank", "'{{A}}tank", 1), "in a circle"),
+        (HEAD + "[define]\nA = 3\n" + GOOD, "must hold texts only"),
+    ],
+)
+def test_file_refusals(tmp_path: Path, text: str, words: str) -> None:
+    assert words in refusal(tmp_path, text)
+
+
+def test_rules_of_other_kinds_say_what_they_miss(tmp_path: Path) -> None:
+    def other(kind: str, more: str) -> str:
+        rule = GOOD.replace('yields = "fault"', f'yields = "{kind}"')
+        rule = rule.replace('severity = "L"\nlocks = "always"\n', more)
+        return refusal(tmp_path, HEAD + rule)
+
+    assert "no group 'step'" in other("step", 'edge = "end"\n')
+    assert "edge = ''" in other("step", "")
+    assert "no group 'bus'" in other("device", "")
+    assert "either claimed or observed" in other("exec_state", 'role = "rollout"\nfield = "dtype"\n')
+    assert "field = 'colour'" in other("exec_state", 'role = "rollout"\nfield = "colour"\n')
+    assert "no group 'mode'" in other("exec_state", 'role = "rollout"\nfield = "dtype"\nclaimed = "{mode}"\n')
+    assert "phase = 'boiled'" in other("weight_phase", 'role = "rollout"\ntrack = "cache"\nphase = "boiled"\n')
+    assert "needs phase and seconds" in other("timing", "")
+
+
+def test_macros_nest(tmp_path: Path) -> None:
+    define = "[define]\nA = '{{B}} at'\nB = 'tank spilled'\n"
+    rule = read_pack(pack(tmp_path, HEAD + define + GOOD.replace("'tank spilled at ", "'{{A}} "))).rules[0]
+    assert rule.pattern.startswith("tank spilled at (?P<code>")
+
+
+def test_user_pack_extends_and_overrides_only_when_it_says_so(tmp_path: Path) -> None:
+    pack(tmp_path, HEAD + GOOD)
+    assert "mine.spill" in RuleSet.load([tmp_path]).by_name
+    second = tmp_path / "second"
+    second.mkdir()
+    pack(second, HEAD + GOOD.replace('severity = "L"', 'severity = "LH"'))
+    with pytest.raises(RuleError, match="name is taken") as caught:
+        RuleSet.load([tmp_path, second])
+    assert str(tmp_path / "mine.toml") in str(caught.value)
+    assert "override = true" in caught.value.hint
+    pack(second, HEAD + GOOD.replace('severity = "L"', 'severity = "LH"\noverride = true'))
+    assert RuleSet.load([tmp_path, second]).by_name["mine.spill"].severity == "LH"
+    with pytest.raises(RuleError, match="does not exist"):
+        RuleSet.load([second])
+
+
+def test_missing_directory_and_unreadable_file_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(RuleError, match="no directory"):
+        RuleSet.load([tmp_path / "nowhere"])
+    with pytest.raises(RuleError, match="cannot be read"):
+        read_pack(tmp_path / "nothing.toml")
+
+
+# Patterns that cannot blow up
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"(a+)+", r"(?:ab|c.*)+", r".*.*x", r"\w+\d+", r"a[^,]*[, ][^,]*", r"(?!x).*a.*", r"(?:\w{0,40}x?)*"]
+)
+def test_dangerous_patterns_are_refused(pattern: str) -> None:
+    assert rule_lint.complaint(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"a.*b.*c", r"(?:\w{1,80}: ){0,4}x", r"\w+ \w+", r"(?!x)a.*", r"[a-z]{3}\d+$"])
+def test_harmless_patterns_pass(pattern: str) -> None:
+    assert rule_lint.complaint(pattern) == ""
+
+
+RULES = RuleSet.load().rules
+
+
+def test_no_pattern_takes_long_on_hostile_lines() -> None:
+    """4 KiB is all that a pattern is ever shown at once."""
+    worst = {}
+    for rule in RULES:
+        text = re.sub(r"\s*$", "", rule.match[0])
+        lines = [
+            (text * 80)[:4096], (text + "a" * 4096)[:4096], (text + " " * 4096)[:4096], ("A: " * 2048)[:4096],
+            ("CUDA error (" * 512)[:4096], ("[PG " * 1024)[:4096], "x" * 4096, ("a.b(c): " * 512)[:4096],
+        ]  # fmt: skip
+        for line in lines:
+            begin = time.process_time()
+            rule.regex.search(line)
+            rule.find(line)
+            worst[rule.name] = max(worst.get(rule.name, 0.0), time.process_time() - begin)
+    name = max(worst, key=lambda key: worst[key])
+    assert worst[name] < 0.5, (name, worst[name])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_whatever_a_pattern_matches_holds_one_of_its_literals(rule: Rule) -> None:
+    """The literal decides which lines are looked at: a pattern that can match without one would miss lines."""
+
+    @settings(
+        max_examples=10, database=None, deadline=None, derandomize=True, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(st.from_regex(rule.regex))
+    def holds(text: str) -> None:
+        assert any(literal in text for literal in rule.literals)
+
+    holds()
