@@ -97,7 +97,9 @@ class Daemon:
         self._writer = Writer.open(layout, take_over=take_over)
         self._writer.put_fault_rules(self._rules.fault_rules())
         self._scanner = Scanner(self._rules, engine)
-        self._follower = FileFollower(roots, config, self._writer.cursors(), self._scanner)
+        self._follower = FileFollower(
+            roots, config, self._writer.cursors(), self._scanner, sources=self._writer.sources()
+        )
         self._spool = SpoolReader(layout)
         self._live: LiveServer | None = None
         if listen is not None:
