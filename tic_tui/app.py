@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar
 
 from tic_tui import terminal
@@ -89,7 +90,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Without these the process dies in the alternate screen and leaves the terminal unusable.
-            loop.add_signal_handler(number, lambda n=number: self.exit(return_code=128 + n))
+            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self.set_interval(_AGES_S, self._tick)
         self.call_after_refresh(self.feed.start)
 
@@ -152,7 +153,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         if view is None or isinstance(view, RunsScreen) or run is None:
             self.feed.show(Demand())
             return
-        anchor = run.query_one(MismatchTable).anchor if run.is_mounted else None
+        anchor = run.query_one(MismatchTable).around if run.is_mounted else None
         self.feed.show(Demand(self.selected_run, anchor, self._metric, run.plot_columns()))
 
     def show_run(self, run_id: str | None = None) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from tic_daemon.errors import ConfigError
 
 if TYPE_CHECKING:
-    from textual.binding import Binding
+    from textual.binding import BindingType
 
 RUNS, RUN, INSPECT, HELP, MARK = "runs", "run", "inspect", "help", "mark"
 SCREENS: Final = (RUNS, RUN, INSPECT, HELP, MARK)
@@ -122,7 +122,7 @@ class Keymap:
                 return key
         raise KeyError(id)
 
-    def textual(self, screen: str) -> list[Binding]:
+    def textual(self, screen: str) -> list[BindingType]:
         """The screen's actions for Textual. Writing actions stay bound when read-only, to say why nothing happens."""
         from textual.binding import Binding  # noqa: PLC0415  the table itself serves docs and must not load a toolkit
 

@@ -50,6 +50,7 @@ def _look(directory: str, depth: int, found: list[tuple[str, int, int, int]]) ->
                     stat = entry.stat(follow_symlinks=False)
                     # owner.json is touched by the daemon's heartbeat; its name and inode say all that matters here.
                     still = entry.name == "owner.json"
-                    found.append((entry.path, stat.st_ino, 0 if still else stat.st_size, 0 if still else stat.st_mtime_ns))
+                    size, time = (0, 0) if still else (stat.st_size, stat.st_mtime_ns)
+                    found.append((entry.path, stat.st_ino, size, time))
     except OSError:
         return

@@ -156,17 +156,9 @@ class Feed:
             if demand.run_id is not None:
                 mine = [r for r in view.runs if r.run_id == demand.run_id]
                 run = max(mine, key=lambda r: r.attempt, default=None)
-                self._post(
-                    RunFetched(
-                        demand.run_id,
-                        run
-                        and run_view(
-                            reader, run, anchor=demand.anchor, metric=demand.metric, spans=demand.columns,
-                            top=newest.top, read_at=_now(),
-                        ),
-                    )
-                )  # fmt: skip
-        except Exception as error:  # noqa: BLE001
+                seen = run and run_view(reader, run, demand, newest.top, _now())
+                self._post(RunFetched(demand.run_id, seen or None))
+        except Exception as error:
             if reader.connection().state != "connected":
                 raise
             text = _first_line(error)

@@ -1,4 +1,4 @@
-"""The signs of the screen, once in Unicode and once in ASCII. A state is always a glyph and a word; colour comes third."""
+"""The signs of the screen, in Unicode and in ASCII. A state is always a glyph and a word; colour comes third."""
 
 from __future__ import annotations
 

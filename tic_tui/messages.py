@@ -8,7 +8,7 @@ from datetime import datetime
 from textual.message import Message
 
 from tic_tui.model import RunsView, RunView
-from tic_tui.safe import Safe
+from tic_tui.safe import NOTHING, Safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Link:
     kind: str = ""
     since: datetime | None = None
     retry_s: int = 0
-    detail: Safe = Safe("")
+    detail: Safe = NOTHING
 
 
 class _Latest(Message):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tic_tui.model import (
     Bucket,
+    Demand,
     ExecField,
     Fault,
     Lock,
@@ -34,6 +35,8 @@ from tic_tui.safe import safe
 if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader
 
+T = TypeVar("T")
+
 WINDOW: Final = 300  # records on each side of the anchor; a terminal shows fewer
 FAULTS: Final = 100  # faults listed; the count above says how many there are
 _FIRST_SPAN: Final = 20_000
@@ -42,6 +45,11 @@ _WIDEN: Final = 8
 
 def _rows(reader: Reader, sql: str, params: Sequence[object] = (), max_rows: int = 100_000) -> list[tuple[Any, ...]]:
     return reader.query(sql, params, max_rows=max_rows).rows
+
+
+def _all(reader: Reader, kind: type[T], rest: str, *params: object) -> list[T]:
+    """Models of `SELECT <the model's columns> FROM <rest>`; `rest` is always a constant of this module."""
+    return [build(kind, row) for row in _rows(reader, f"SELECT {columns(kind)} FROM {rest}", params)]  # noqa: S608
 
 
 def pulse(reader: Reader) -> tuple[Any, ...]:
@@ -64,7 +72,7 @@ class Newest:
         self.top = -1
 
     def update(self, reader: Reader) -> dict[tuple[str, int], Mismatch]:
-        """Looks at the records after the last look, then reads each run's newest one afresh: its standing may change."""
+        """Looks at the records after the last look, then reads each run's newest afresh: its standing may change."""
         found = _rows(
             reader, "SELECT run_id, attempt, max(rec_id) FROM mismatches WHERE rec_id > ? GROUP BY ALL", [self.top]
         )
@@ -74,19 +82,14 @@ class Newest:
         if not self._ids:
             return {}
         ids = ", ".join(str(int(i)) for i in self._ids.values())
-        rows = _rows(reader, f"SELECT {columns(Mismatch)} FROM mismatches WHERE rec_id IN ({ids})")  # noqa: S608
-        records = (build(Mismatch, row) for row in rows)
+        records = _all(reader, Mismatch, f"mismatches WHERE rec_id IN ({ids})")
         return {(str(r.run_id), r.attempt): r for r in records}
 
 
 def runs_view(reader: Reader, newest: Newest, read_at: datetime) -> RunsView:
     """Screen 1: all runs, those read last first."""
-    rows = _rows(
-        reader,
-        f"SELECT {columns(Run)} FROM runs ORDER BY last_observed_at DESC NULLS LAST, run_id, attempt DESC",  # noqa: S608
-        max_rows=5_000,
-    )
-    return RunsView(tuple(build(Run, r) for r in rows), newest.update(reader), read_at)
+    runs = _all(reader, Run, "runs ORDER BY last_observed_at DESC NULLS LAST, run_id, attempt DESC LIMIT 5000")
+    return RunsView(tuple(runs), newest.update(reader), read_at)
 
 
 def window(reader: Reader, run_id: str, anchor: int | None, top: int) -> Window:
@@ -102,13 +105,8 @@ def window(reader: Reader, run_id: str, anchor: int | None, top: int) -> Window:
 def _range(reader: Reader, run_id: str, low: int, high: int, limit: int, *, newest: bool) -> tuple[Mismatch, ...]:
     """Up to `limit` records with low < rec_id <= high, oldest first; the newest or the oldest ones of the range."""
     order = "DESC" if newest else "ASC"
-    rows = _rows(
-        reader,
-        f"SELECT {columns(Mismatch)} FROM mismatches WHERE run_id = ? AND rec_id > ? AND rec_id <= ?"  # noqa: S608
-        f" ORDER BY rec_id {order} LIMIT {int(limit)}",
-        [run_id, low, high],
-    )
-    records = tuple(build(Mismatch, r) for r in rows)
+    rest = f"mismatches WHERE run_id = ? AND rec_id > ? AND rec_id <= ? ORDER BY rec_id {order} LIMIT {int(limit)}"
+    records = tuple(_all(reader, Mismatch, rest, run_id, low, high))
     return records[::-1] if newest else records
 
 
@@ -136,13 +134,13 @@ def newest_evidence(reader: Reader, run_id: str) -> Mismatch | None:
     """The record of the last step that still is evidence, or None."""
     rows = _rows(
         reader,
-        "SELECT rec_id FROM mismatches WHERE run_id = ? AND is_evidence ORDER BY step DESC NULLS LAST, rec_id DESC LIMIT 1",
+        "SELECT rec_id FROM mismatches WHERE run_id = ? AND is_evidence"
+        " ORDER BY step DESC NULLS LAST, rec_id DESC LIMIT 1",
         [run_id],
     )
     if not rows:
         return None
-    record = _rows(reader, f"SELECT {columns(Mismatch)} FROM mismatches WHERE rec_id = ?", [rows[0][0]])  # noqa: S608
-    return build(Mismatch, record[0]) if record else None
+    return next(iter(_all(reader, Mismatch, "mismatches WHERE rec_id = ?", rows[0][0])), None)
 
 
 def series(reader: Reader, run_id: str, metric: str, spans: int) -> Series | None:
@@ -150,7 +148,8 @@ def series(reader: Reader, run_id: str, metric: str, spans: int) -> Series | Non
     metrics = [
         safe(m)
         for (m,) in _rows(
-            reader, "SELECT metric FROM mismatches WHERE run_id = ? AND metric <> '' GROUP BY 1 ORDER BY max(rec_id) DESC",
+            reader,
+            "SELECT metric FROM mismatches WHERE run_id = ? AND metric <> '' GROUP BY 1 ORDER BY max(rec_id) DESC",
             [run_id],
         )
     ]  # fmt: skip
@@ -177,49 +176,29 @@ def series(reader: Reader, run_id: str, metric: str, spans: int) -> Series | Non
         " WHERE run_id = ? AND metric = ? AND isfinite(value) AND step IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2",
         [first, spans, last, first, run_id, chosen],
     )
-    return Series(chosen, ordered, first, last, asked, spans, tuple(build(Bucket, r) for r in rows), floor, int(unplotted))
+    buckets = tuple(build(Bucket, r) for r in rows)
+    return Series(chosen, ordered, first, last, asked, spans, buckets, floor, int(unplotted))
 
 
-def run_view(
-    reader: Reader, run: Run, *, anchor: int | None, metric: str, spans: int, top: int, read_at: datetime
-) -> RunView:
-    """Screen 2 of one run."""
+def run_view(reader: Reader, run: Run, demand: Demand, top: int, read_at: datetime) -> RunView:
+    """Screen 2 of one run. `top` is the largest rec_id known."""
     run_id = str(run.run_id)
-    locks = [
-        build(Lock, r)
-        for r in _rows(reader, f"SELECT {columns(Lock)} FROM locks WHERE run_id = ? ORDER BY attempt DESC", [run_id])  # noqa: S608
-    ]
-    faults = [
-        build(Fault, r)
-        for r in _rows(
-            reader,
-            f"SELECT {columns(Fault)} FROM faults WHERE run_id = ? ORDER BY locks DESC NULLS LAST, rec_id DESC"  # noqa: S608
-            f" LIMIT {FAULTS}",
-            [run_id],
-        )
-    ]
+    locks = _all(reader, Lock, "locks WHERE run_id = ? ORDER BY attempt DESC", run_id)
+    faults = _all(
+        reader, Fault, f"faults WHERE run_id = ? ORDER BY locks DESC NULLS LAST, rec_id DESC LIMIT {FAULTS}", run_id
+    )
     first_id = next((lock.first_fault_rec_id for lock in locks if lock.attempt == run.attempt), run.first_fault_rec_id)
     first = next((f for f in faults if f.rec_id == first_id), None)
     if first is None and first_id is not None:
-        rows = _rows(reader, f"SELECT {columns(Fault)} FROM faults WHERE rec_id = ? AND run_id = ?", [first_id, run_id])  # noqa: S608
-        first = build(Fault, rows[0]) if rows else None
-    fields = _rows(
-        reader,
-        f"SELECT {columns(ExecField)} FROM exec_state_now WHERE run_id = ? ORDER BY role, rank, pid, field",  # noqa: S608
-        [run_id],
-        max_rows=5_000,
-    )
+        first = next(iter(_all(reader, Fault, "faults WHERE run_id = ? AND rec_id = ?", run_id, first_id)), None)
+    fields = _all(reader, ExecField, "exec_state_now WHERE run_id = ? ORDER BY role, rank, pid LIMIT 5000", run_id)
     phases = _rows(
         reader,
         "SELECT role, track, arg_max(phase, rec_id), arg_max(version, rec_id) FROM weight_lifecycle"
         " WHERE run_id = ? GROUP BY ALL ORDER BY ALL",
         [run_id],
     )
-    marks = _rows(
-        reader,
-        f"SELECT {columns(Mark)} FROM marks WHERE run_id = ? ORDER BY marked_at DESC NULLS FIRST LIMIT 200",  # noqa: S608
-        [run_id],
-    )
+    marks = _all(reader, Mark, "marks WHERE run_id = ? ORDER BY marked_at DESC NULLS FIRST LIMIT 200", run_id)
     steps = _rows(reader, "SELECT min(step), max(step), count(DISTINCT step) FROM steps WHERE run_id = ?", [run_id])[0]
     sources = _rows(
         reader,
@@ -233,13 +212,13 @@ def run_view(
         first_fault=first,
         faults=tuple(sorted(faults, key=lambda f: f.rec_id)),
         faults_total=run.faults,
-        exec_fields=tuple(build(ExecField, r) for r in fields),
+        exec_fields=tuple(fields),
         phases=tuple(build(WeightPhase, r) for r in phases),
         newest_evidence=newest_evidence(reader, run_id),
-        window=window(reader, run_id, anchor, top),
-        series=series(reader, run_id, metric, spans),
+        window=window(reader, run_id, demand.anchor, top),
+        series=series(reader, run_id, demand.metric, demand.columns),
         steps=Steps(*steps),
         sources=Sources(*sources),
-        marks=tuple(build(Mark, r) for r in marks),
+        marks=tuple(marks),
         read_at=read_at,
     )

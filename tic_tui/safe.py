@@ -24,6 +24,8 @@ class Safe(str):
     __slots__ = ()
 
 
+NOTHING: Final = Safe("")
+
 # Bidi controls reorder what the reader sees; the invisible ones hide or forge text; U+2028/9 break lines in some
 # terminals; the tag block (U+E0000) smuggles text that no one sees.
 _UNSAFE: Final = re.compile(

@@ -108,7 +108,8 @@ class FakeStore:
             " ?, 'run/0/logprobs', ?, ?, ?, 'unknown', 'ok', ?, ?, false, ?, ?, 'FULL_AND_PIECEWISE', 'unknown', 'on',"
             " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?)",
             [
-                rec_id, run_id, attempt, step, f"p{step}", metric, value, noise, None if value is None else value / noise,
+                rec_id, run_id, attempt, step, f"p{step}", metric, value, noise,
+                None if value is None else value / noise,
                 f"reports/{step}.json", admissibility, reason, evidence, because or None,
                 f"/logs/{run_id}/worker-0.log", rec_id * 4 + 1, rec_id * 240, NOW, NOW,
                 raw or RAW.format(run=run_id, step=step, value=value),
@@ -137,7 +138,8 @@ class FakeStore:
             self.mismatch(
                 100 + n, "grpo-tiny-a", step=n // 2, value=0.004 + 0.0007 * (n % 7) + (0.09 if late else 0),
                 evidence=n <= 24, admissibility="locked" if late else "suspect" if n > 24 else "admissible",
-                reason="after the fault" if late else "", because="after the CUDA fault" if late else "order unknown" if n > 24 else "",
+                reason="after the fault" if late else "",
+                because="after the CUDA fault" if late else "order unknown" if n > 24 else "",
             )  # fmt: skip
         self.fault(9001, "grpo-tiny-a", step=14)
         self.fault(9002, "grpo-tiny-a", kind="nccl_watchdog_timeout", locks=False, step=15,

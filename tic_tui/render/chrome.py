@@ -25,7 +25,7 @@ def link_text(link: Link, now: datetime) -> tuple[str, str]:
 
 
 def status_line(
-    crumbs: Sequence[str], link: Link, frozen_at: datetime | None, now: datetime, width: int, glyphs: Glyphs
+    crumbs: Sequence[str], link: Link, now: datetime, width: int, glyphs: Glyphs, *, frozen_at: datetime | None = None
 ) -> Line:
     """Where the reader is, and what the screen hangs on."""
     words, tone = link_text(link, now)
@@ -37,7 +37,8 @@ def status_line(
     b = Builder(width, glyphs)
     left = f" {glyphs.ascending} ".join(crumbs)
     b.add(" ")
-    b.add(clip_left(clean(left, glyphs), max(8, width - width_of(right) - width_of(frozen) - 5), glyphs.ellipsis), "title")
+    room = max(8, width - width_of(right) - width_of(frozen) - 5)
+    b.add(clip_left(clean(left, glyphs), room, glyphs.ellipsis), "title")
     if frozen:
         b.add("  ").add(frozen, "stale")
     return b.right(right + " ", tone).line()
@@ -70,7 +71,8 @@ def _cells(key: Key) -> int:
 def badge(follows: bool, unseen: int, total: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool) -> Line:
     """The head of the mismatch table: how many there are, and FOLLOW or PAUSED with what arrived since."""
     b = Builder(width, glyphs)
-    b.add(f"{glyphs.cursor if focused else ' '}mismatches ", "key" if focused else "head").add(f"{count(total)} ", "text")
+    b.add(f"{glyphs.cursor if focused else ' '}mismatches ", "key" if focused else "head")
+    b.add(f"{count(total)} ", "text")
     if follows:
         b.add(" FOLLOW ", "ok")
     else:

@@ -10,8 +10,10 @@ from typing import Final
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import ExecField, RunView, WeightPhase
-from tic_tui.render.text import Builder, Line
+from tic_tui.render.text import Builder, Line, clean, width_of
 
+_MOST: Final = 4
+_LABELS: Final = ("graph", "step", "prefix cache", "weights", "hit")
 _FIELDS: Final = (
     ("graph_mode", "graph"), ("step_kind", "step"), ("prefix_cache", "prefix cache"), ("prefix_hit_rate", "hit"),
 )  # fmt: skip
@@ -19,7 +21,7 @@ _FIELDS: Final = (
 
 def roles(view: RunView) -> list[str]:
     """The roles that anything is known of, rollout and trainer first."""
-    found = {str(f.role or "unknown") for f in view.exec_fields} | {str(p.role or "unknown") for p in view.phases}
+    found = {_role(f) for f in view.exec_fields} | {_role(p) for p in view.phases}
     first = [r for r in ("rollout", "trainer") if r in found]
     return first + sorted(found - set(first) - {"unknown"}) + (["unknown"] if "unknown" in found else [])
 
@@ -44,7 +46,7 @@ def field_text(fields: Iterable[ExecField], name: str) -> tuple[str, bool]:
 
 def phase_text(phases: Iterable[WeightPhase], role: str) -> str:
     """The weights' phase of a role: residency, then version."""
-    mine = {str(p.track): p for p in phases if str(p.role or "unknown") == role}
+    mine = {str(p.track): p for p in phases if _role(p) == role}
     words = []
     if "residency" in mine:
         words.append(str(mine["residency"].phase))
@@ -55,27 +57,38 @@ def phase_text(phases: Iterable[WeightPhase], role: str) -> str:
 
 
 def strip(view: RunView, now: datetime, width: int, glyphs: Glyphs) -> list[Line]:
-    """One line a role, at most four; a fifth says how many more there are."""
+    """One line a role, at most four, in columns; a fifth says how many more there are."""
     names = roles(view)
     if not names:
-        b = Builder(width, glyphs).add("state ", "head")
+        b = Builder(width, glyphs).add(" state ", "head")
         return [b.add("unknown: no line told of graph mode, step kind, cache or weights", "dim").line()]
+    table = [(role, _cells(view, role)) for role in names[:_MOST]]
+    wide = [max(width_of(clean(cells[n][1], glyphs)) for _, cells in table) for n in range(len(_LABELS))]
     lines = []
-    for role in names[:4]:
-        fields = [f for f in view.exec_fields if str(f.role or "unknown") == role]
-        tone = role if role in {"rollout", "trainer"} else "text"
-        b = Builder(width, glyphs).cell(role, 8, tone)
-        parts = [(label, *field_text(fields, name)) for name, label in _FIELDS]
-        parts.insert(3, ("weights", phase_text(view.phases, role), phase_text(view.phases, role) != "unknown"))
-        for n, (label, text, known) in enumerate(parts):
-            lead = "" if n == 0 else "  "
-            if len(lead) + len(label) + 1 + len(text) > b.room:
+    for role, cells in table:
+        b = Builder(width, glyphs).add(" ").cell(role, 8, role if role in {"rollout", "trainer"} else "text")
+        for (label, text, known), cell in zip(cells, wide, strict=True):
+            room = b.room - len(label) - 1
+            if room < min(cell, 7):
                 break
-            b.add(f"{lead}{label} ", "head").add(text, "text" if known else "dim")
-        newest = max((f.observed_at for f in fields if f.observed_at is not None), default=None)
+            b.add(f"{label} ", "head").cell(text, min(cell, room), "text" if known else "dim").add(" ")
+        newest = max((f.observed_at for f in view.exec_fields if _role(f) == role and f.observed_at), default=None)
         if newest is not None:
-            b.right(age(newest, now), "dim")
+            b.right(age(newest, now) + " ", "dim")
         lines.append(b.line())
-    if len(names) > 4:
-        lines.append(Builder(width, glyphs).add(f"and {len(names) - 4} more roles", "dim").line())
+    if len(names) > _MOST:
+        lines.append(Builder(width, glyphs).add(f" and {len(names) - _MOST} more roles", "dim").line())
     return lines
+
+
+def _role(item: ExecField | WeightPhase) -> str:
+    return str(item.role or "unknown")
+
+
+def _cells(view: RunView, role: str) -> list[tuple[str, str, bool]]:
+    """(label, text, known) of every column of one role."""
+    fields = [f for f in view.exec_fields if _role(f) == role]
+    phase = phase_text(view.phases, role)
+    made = {label: field_text(fields, name) for name, label in _FIELDS}
+    made["weights"] = (phase, phase != "unknown")
+    return [(label, *made[label]) for label in _LABELS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
@@ -60,11 +61,14 @@ def mismatch_row(record: Mismatch, width: int, glyphs: Glyphs, *, selected: bool
     }
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
     for name, cells in _shown(width):
-        cell_tone = number_tone(record) if name == "value" else "text" if name in {"step", "metric"} else "dim"
+        # Only evidence has a number in colour; the standing beside it says in colour why another has not.
+        plain = name in {"step", "metric"}
+        cell_tone = "text" if plain else "admissible" if name == "value" and record.is_evidence else "dim"
         b.cell(texts[name], cells, cell_tone, right=name in {"step", "value", "noise", "rank"})
     b.cell(word, _STATE, tone)
     if not record.is_evidence:
-        b.add(record.not_evidence_because or record.reason or "reason unknown", "dim")
+        why = str(record.not_evidence_because or record.reason or "reason unknown")
+        b.add(why.removeprefix(f"{record.admissibility}: "), "dim")  # the column before says that word already
     return b.line()
 
 
@@ -112,8 +116,8 @@ def mismatch_detail(record: Mismatch, width: int, glyphs: Glyphs) -> list[Line]:
         ("noise_ratio", "floor 0, no ratio" if record.self_repeat == 0 else number(record.noise_ratio), "text"),
     ]
     names = (
-        "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank", "repeat",
-        "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode", "step_kind",
+        "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank",
+        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode", "step_kind",
         "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
     )  # fmt: skip
     rest = [(name, getattr(record, name), "text") for name in names]
@@ -128,7 +132,9 @@ def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
         ("effect", "locks the attempt" if locks else "does not lock", "locked" if locks else "text"),
         ("place", f"{fault.place}  offset {fault.byte_offset}  length {fault.byte_length}", "key"),
     ]
-    names = ("kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id")
+    names = (
+        "kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id",
+    )  # fmt: skip
     rest = [(name, getattr(fault, name), "text") for name in names]
     times = [("event_at", _time(fault.event_at), "text"), ("observed_at", _time(fault.observed_at), "text")]
     return _fields(head, width, glyphs) + _raw(fault.text, width, glyphs) + _fields([*rest, *times], width, glyphs)
@@ -138,7 +144,7 @@ def _time(at: datetime | None) -> str:
     return "unknown" if at is None else f"{at:%Y-%m-%d} {clock(at)}"
 
 
-def _fields(fields: list[tuple[str, object, str]], width: int, glyphs: Glyphs) -> list[Line]:
+def _fields(fields: Iterable[tuple[str, object, str]], width: int, glyphs: Glyphs) -> list[Line]:
     lines = []
     for name, value, tone in fields:
         text = "unknown" if value is None or value == "" else value

@@ -86,7 +86,7 @@ def header(width: int, state: int, glyphs: Glyphs) -> Line:
 
 
 def row(
-    run: Run, newest: Mismatch | None, now: datetime, width: int, state: int, glyphs: Glyphs, *, selected: bool
+    run: Run, newest: Mismatch | None, now: datetime, width: int, glyphs: Glyphs, *, state: int, selected: bool
 ) -> Line:
     """One run; `state` is the width of the state column."""
     word, tone = standing(run, newest)

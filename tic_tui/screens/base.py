@@ -52,7 +52,7 @@ class View(Screen[None], inherit_bindings=False):
         now = datetime.now(UTC)
         width = self.size.width
         self.query_one("#status", Painted).paint(
-            [chrome.status_line(self.crumbs(), app.link, app.frozen_at, now, width, app.glyphs)]
+            [chrome.status_line(self.crumbs(), app.link, now, width, app.glyphs, frozen_at=app.frozen_at)]
         )
         keys = app.keymap.footer(self.name_in_table)
         text, tone = app.notice

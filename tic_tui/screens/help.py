@@ -73,7 +73,7 @@ class HelpScreen(ModalScreen[str | None], inherit_bindings=False):
         app, panel = tic_app(self), self.query_one("#help-footer", Painted)
         width, glyphs = max(1, panel.size.width), app.glyphs
         text = self._found[self.query_one(LineList).cursor].help if self._found else "no key of this screen does that"
-        lines = (textwrap.wrap(text, width) + ["", ""])[:2]
+        lines = [*textwrap.wrap(text, width), "", ""][:2]
         foot = chrome.footer(app.keymap.footer(bindings.HELP), "", "dim", width, glyphs)
         panel.paint([*(Builder(width, glyphs).add(line, "title").line() for line in lines), foot])
 

@@ -39,7 +39,8 @@ class RunsScreen(View):
         has_runs = listing.row_count > 0
         listing.display = has_runs
         empty.display = not has_runs
-        self.query_one("#head", Painted).paint([runs.header(self.size.width, listing.state_width, app.glyphs)] if has_runs else [])
+        head = [runs.header(self.size.width, listing.state_width, app.glyphs)] if has_runs else []
+        self.query_one("#head", Painted).paint(head)
         if not has_runs:
             if listing is not self.focused:
                 listing.focus()

@@ -46,7 +46,7 @@ class RunList(Listing):
         run = self.view.runs[index]
         newest = self.view.newest.get((str(run.run_id), run.attempt))
         now, glyphs = datetime.now(UTC), tic_app(self).glyphs
-        return runs.row(run, newest, now, width, self.state_width, glyphs, selected=selected)
+        return runs.row(run, newest, now, width, glyphs, state=self.state_width, selected=selected)
 
 
 class MismatchTable(Listing):
@@ -65,7 +65,7 @@ class MismatchTable(Listing):
         super().__init__(id=id)
         self.window = Window()
         self.follows = True
-        self.anchor: int | None = None
+        self.around: int | None = None
         self._to_first = False
 
     @property
@@ -96,7 +96,7 @@ class MismatchTable(Listing):
 
     def clear(self) -> None:
         """For another run."""
-        self.window, self.follows, self.anchor, self.cursor, self._to_first = Window(), True, None, 0, False
+        self.window, self.follows, self.around, self.cursor, self._to_first = Window(), True, None, 0, False
         self.repaint()
 
     def move_to(self, index: int) -> None:
@@ -105,7 +105,7 @@ class MismatchTable(Listing):
         record = self.selected
         if at_end or record is None:
             self._ask(None)
-        elif self.anchor is None or self._near_edge():
+        elif self.around is None or self._near_edge():
             self._ask(record.rec_id)
 
     def _near_edge(self) -> bool:
@@ -115,8 +115,8 @@ class MismatchTable(Listing):
 
     def _ask(self, anchor: int | None) -> None:
         self.follows = anchor is None
-        if anchor != self.anchor:
-            self.anchor = anchor
+        if anchor != self.around:
+            self.around = anchor
             self.post_message(self.Anchored(anchor))
 
     def follow(self) -> None:

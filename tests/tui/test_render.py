@@ -1,0 +1,218 @@
+"""Render functions as text: no event loop, no widget. Widths 40, 80, 120; both glyph sets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.tui.fake import FakeStore
+from tic_tui.age import age
+from tic_tui.glyphs import ASCII, UNICODE, Glyphs, choose
+from tic_tui.messages import Link
+from tic_tui.model import Bucket, Demand, RunsView, RunView, Series
+from tic_tui.queries import Newest, run_view, runs_view
+from tic_tui.render import banner, chrome, execstate, plot, records, runs
+from tic_tui.render.text import TONES, Line, plain, width_of
+from tic_tui.safe import safe
+
+NOW = datetime.now(UTC)
+WIDTHS = (40, 80, 120)
+SETS = (UNICODE, ASCII)
+
+
+@pytest.fixture(scope="module")
+def shown() -> tuple[RunsView, RunView]:
+    store = FakeStore()
+    store.demo()
+    reader = store.open("")
+    newest = Newest()
+    listed = runs_view(reader, newest, NOW)
+    return listed, run_view(reader, listed.runs[0], Demand("grpo-tiny-a", columns=100), newest.top, NOW)
+
+
+def all_lines(listed: RunsView, view: RunView, width: int, glyphs: Glyphs) -> list[Line]:
+    state = runs.state_width(listed.runs)
+    lines = [runs.header(width, state, glyphs)]
+    for run in listed.runs:
+        newest = listed.newest.get((run.run_id, run.attempt))
+        lines += [runs.row(run, newest, NOW, width, glyphs, state=state, selected=s) for s in (True, False)]
+    for tall in (True, False):
+        lines += banner.banner(view, NOW, width, glyphs, tall=tall)
+    lines += execstate.strip(view, NOW, width, glyphs)
+    series = replace(view.series, asked=plot.plot_columns(width, glyphs)) if view.series else None
+    lines += plot.plot(series, 14, width, 8, glyphs)
+    lines += [records.mismatch_header(width, glyphs)]
+    lines += [records.mismatch_row(m, width, glyphs, selected=False) for m in view.window.rows]
+    lines += [records.fault_row(f, NOW, width, glyphs, selected=True) for f in view.faults]
+    lines += [records.mark_row(m, NOW, width, glyphs, selected=False) for m in view.marks]
+    lines += records.mismatch_detail(view.window.rows[0], width, glyphs)
+    lines += records.fault_detail(view.faults[0], width, glyphs)
+    return lines
+
+
+@pytest.mark.parametrize("glyphs", SETS, ids=lambda g: g.name)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_line_fits_and_every_tone_is_one_of_the_themes(
+    shown: tuple[RunsView, RunView], width: int, glyphs: Glyphs
+) -> None:
+    for line in all_lines(*shown, width, glyphs):
+        assert width_of(plain(line)) <= width, plain(line)
+        assert {span.tone for span in line} <= set(TONES)
+        if glyphs is ASCII:
+            assert plain(line).isascii(), plain(line)
+
+
+def test_all_glyphs_are_one_cell_wide() -> None:
+    for glyphs in SETS:
+        for name in Glyphs.__dataclass_fields__:
+            value = getattr(glyphs, name)
+            assert name in {"name", "braille"} or width_of(value) == 1, (glyphs.name, name)
+
+
+def test_a_number_that_is_no_evidence_never_looks_like_one(shown: tuple[RunsView, RunView]) -> None:
+    kinds = {(m.admissibility, m.is_evidence): m for m in shown[1].window.rows}
+    assert len(kinds) == 3
+    for (admissibility, evidence), record in kinds.items():
+        for width in WIDTHS:
+            text = plain(records.mismatch_row(record, width, UNICODE, selected=False))
+            assert bool(re.search(r"\[[\d.]+\]", text)) is not evidence
+            assert ("evidence" in text) is evidence
+            assert admissibility == "admissible" or admissibility in text
+            assert ("[" in runs.value_text(record)) is not evidence
+
+
+def test_the_run_list_says_state_lock_step_newest_and_age(shown: tuple[RunsView, RunView]) -> None:
+    listed = shown[0]
+    lines = [
+        plain(runs.row(r, listed.newest.get((r.run_id, r.attempt)), NOW, 120, UNICODE, state=8, selected=False))
+        for r in listed.runs
+    ]
+    assert re.search(r"▶ moving ✖ locked +grpo-tiny-a +#1 +11 logprob_mae +\[0\.0968 80\.7x\] +↯ 2 ⚑ yes", lines[0])
+    assert re.search(r"◐ quiet +✓ ok .* 0\.0022 1\.83x +0 - +1 min", lines[1])
+    assert re.search(r"■ ended +· no data +sft-warmup .* 3 d", lines[2])
+
+
+def test_the_banner_names_the_line_that_locked_and_the_newest_evidence(shown: tuple[RunsView, RunView]) -> None:
+    text = "\n".join(plain(line) for line in banner.banner(shown[1], NOW, 120, UNICODE))
+    for words in (
+        "LOCKED attempt 1: 9 records after the fault, 2 order unknown, 4 suspect",
+        "cuda_illegal_memory_access, severity L, rank 3, pid 4524, step 14",
+        "/logs/grpo-tiny-a/worker-3.log:812",
+        "newest evidence: step 12  logprob_mae 0.0061  5.08x noise  /logs/grpo-tiny-a/worker-0.log:497",
+    ):
+        assert words in text
+
+
+def test_no_lock_is_not_a_pass(shown: tuple[RunsView, RunView]) -> None:
+    view = replace(shown[1], run=replace(shown[1].run, locked=False), locks=(), newest_evidence=None)
+    some = plain(banner.banner(view, NOW, 120, UNICODE)[0])
+    assert "2 fault lines, none of them locks" in some
+    calm = replace(view, faults_total=0, faults=())
+    assert "no confirmed fault in the 1 sources watched" in plain(banner.banner(calm, NOW, 120, UNICODE)[0])
+    blind = replace(calm, sources=replace(calm.sources, watched=0))
+    lines = [plain(line) for line in banner.banner(blind, NOW, 120, UNICODE)]
+    assert "nothing is watched" in lines[0] and "no number of this run is evidence" in lines[1]
+
+
+def test_unknown_state_is_the_word_and_a_claim_is_marked(shown: tuple[RunsView, RunView]) -> None:
+    rollout, trainer = (plain(line) for line in execstate.strip(shown[1], NOW, 140, UNICODE))
+    assert re.search(r"rollout +graph FULL_AND_PIECEWISE +step unknown +prefix cache on +weights awake", rollout)
+    assert "graph unknown (claimed FULL)" in trainer
+    empty = replace(shown[1], exec_fields=(), phases=())
+    assert "unknown" in plain(execstate.strip(empty, NOW, 80, UNICODE)[0])
+
+
+def test_processes_that_differ_are_all_named(shown: tuple[RunsView, RunView]) -> None:
+    field = next(f for f in shown[1].exec_fields if f.observed)
+    other = [replace(field, pid=n, observed=safe("NONE")) for n in (1, 2)]
+    assert execstate.field_text([field, *other], field.field)[0] == f"NONE(2) {field.observed}(1)"
+
+
+# --- plot ---
+
+
+def series(*buckets: tuple[int, str, float, float], steps: int = 10, floor: float | None = None, asked: int = 10) -> Series:
+    made = tuple(Bucket(c, safe(s), low, high, 1) for c, s, low, high in buckets)
+    return Series(safe("m"), (safe("m"),), 0, steps - 1, asked, min(asked, steps), made, floor, 0)
+
+
+def cells(lines: list[Line]) -> list[str]:
+    return [plain(line).split(ASCII.vertical, 1)[1] for line in lines[1:-1]]
+
+
+def test_a_spike_in_one_span_reaches_the_top_row() -> None:
+    data = series(*[(n, "evidence", 1.0, 1.0) for n in range(9)], (9, "evidence", 1.0, 5.0))
+    rows = cells(plot.plot(data, None, 21, 8, ASCII))
+    assert rows[0].rstrip() == " " * 9 + "*" and rows[-1].rstrip() == "*" * 10
+    assert all(row[9:10] == "*" for row in rows)
+
+
+def test_signs_by_standing_and_the_worst_wins() -> None:
+    data = series((0, "evidence", 1, 1), (1, "not evidence", 1, 1), (2, "suspect", 1, 1), (2, "not evidence", 1, 1),
+                  (3, "locked", 1, 1), (3, "suspect", 1, 1), (3, "evidence", 1, 1))  # fmt: skip
+    rows = cells(plot.plot(data, None, 21, 5, ASCII))
+    assert "".join(rows).split() == ["*o?x"]
+
+
+def test_floor_and_fault_lines() -> None:
+    data = series((0, "evidence", 4.0, 4.0), (9, "evidence", 4.0, 4.0), floor=2.0)
+    rows = cells(plot.plot(data, 5, 21, 6, ASCII))
+    assert rows[-1].startswith("-----|") and rows[1][5] == "|"
+    assert "first fault, step 5" in plain(plot.plot(data, 5, 60, 6, ASCII)[-1]) or data.asked != plot.plot_columns(60, ASCII)
+
+
+@pytest.mark.parametrize("values", [(0.0, 0.0), (1e308, -1e308), (5e-324, 1e308), (-3.0, -3.0)])
+def test_extreme_values_stay_inside(values: tuple[float, float]) -> None:
+    data = series((0, "evidence", min(values), max(values)), floor=0.0)
+    assert any("*" in row for row in cells(plot.plot(data, 0, 21, 6, ASCII)))
+
+
+def test_few_steps_are_drawn_wide_and_many_narrow() -> None:
+    rows = cells(plot.plot(series((0, "evidence", 1, 1), (1, "locked", 1, 1), steps=2), None, 21, 5, ASCII))
+    assert "".join(rows).strip() == "*****xxxxx"
+
+
+def test_braille_sets_the_dots_of_the_value() -> None:
+    data = series((0, "evidence", 1.0, 1.0), (3, "evidence", 2.0, 2.0), steps=4, asked=4)
+    lines = plot.plot(data, None, 13, 3, UNICODE)
+    assert plain(lines[1])[11:] == "⡀⠈"  # lowest left dot (0x40), highest right dot (0x08)
+
+
+def test_words_instead_of_an_empty_plot() -> None:
+    assert "yet" in plain(plot.plot(None, None, 60, 8, UNICODE)[0])
+    assert "no finite value" in plain(plot.plot(series(), None, 60, 8, UNICODE)[0])
+
+
+# --- chrome ---
+
+
+def test_connection_words() -> None:
+    at = NOW.replace(hour=12, minute=3, second=4)
+    words = [
+        chrome.link_text(link, NOW)[0]
+        for link in (Link(), Link("connected", "live", at), Link("connected", "file", at), Link("disconnected", "", NOW, 4))
+    ]
+    assert words == ["pending", "connected since 12:03:04Z", "file, read 12:03:04Z", "disconnected now (retry in 4 s)"]
+
+
+def test_the_badge_counts_what_came_while_paused() -> None:
+    paused = plain(chrome.badge(False, 12, 112, 80, UNICODE, focused=True, below=True))
+    assert "PAUSED" in paused and "+12 new" in paused and "112" in paused
+    assert "FOLLOW" in plain(chrome.badge(True, 0, 112, 80, UNICODE, focused=True, below=False))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "word"),
+    [(-5, "now"), (0, "now"), (9, "now"), (10, "10 s"), (59, "30 s"), (60, "1 min"), (7300, "2 h"), (86400 * 9 + 1, "9 d")],
+)
+def test_ages_come_in_steps(seconds: int, word: str) -> None:
+    assert age((NOW - timedelta(seconds=seconds)).replace(tzinfo=None), NOW) == word
+
+
+def test_glyphs_follow_the_terminal() -> None:
+    assert choose({"LANG": "en_US.UTF-8"}) is UNICODE and choose({}) is UNICODE
+    assert choose({"LANG": "C"}) is ASCII and choose({"LC_ALL": "de_DE.ISO-8859-1"}) is ASCII
+    assert choose({"TERM": "linux", "LANG": "en_US.UTF-8"}) is ASCII and choose({}, ascii_only=True) is ASCII
