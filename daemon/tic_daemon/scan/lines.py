@@ -12,13 +12,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from tic_daemon.scan.stamps import Years
+from tic_daemon.scan.wrappers import peel
+
 _ESCAPE: Final = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)|[@-Z\\^_])")
 _BOM: Final = b"\xef\xbb\xbf"
 _SGR: Final = rb"(?:\x1b\[[0-9;]*m)*"
 
 # A header that only a log formatter writes: `(EngineCore pid=32114) INFO 11-29 20:48:30 `.
 _HEADER: Final = re.compile(
-    rb"(?:\x1b\[[0-9;]*m)*\([A-Za-z][\w.-]{0,60}(?: rank=\d+| TP\d+)? pid=\d+\)" + _SGR + rb" " + _SGR
+    rb"\([A-Za-z][\w.-]{0,60}(?: rank=\d+| TP\d+)? pid=\d+\)" + _SGR + rb" " + _SGR
     + rb"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)" + _SGR + rb" " + _SGR + rb"\d\d-\d\d "
 )  # fmt: skip
 _BAR: Final = re.compile(
@@ -26,7 +29,7 @@ _BAR: Final = re.compile(
 )
 _RECORD: Final = re.compile(rb"\[mismatch\][ \t]+(?=[A-Za-z_]\w*=)")
 _STEP: Final = re.compile(rb"step:\d+ - (?=[\w@/.+-]+:)")
-_QUOTES: Final = b"\"'`(<*"
+_LOOK_BACK: Final = 4096
 # `grep -n` output: the record stands in another file, which is read by itself.
 _GREP: Final = re.compile(rb"^\S*[./]\S*:(?:\d+:)?$")
 _TOKENS: Final = re.compile(rb"[A-Za-z_][\w.\-]*=(?:\"[^\"]*\"|'[^']*'|[^\s\"'`]*)(?:[ \t]+|$)")
@@ -42,6 +45,14 @@ def clean(raw: bytes) -> str:
     if raw[:3] == _BOM:
         raw = raw[3:]
     return raw.decode("utf-8", "replace")
+
+
+def is_whole(raw: bytes) -> bool:
+    """A cheap look that spares most lines the rest: whether a line is certainly one piece."""
+    if b"\r" in raw or b"%" in raw or raw[:1] == b"\0" or raw.find(b"[mismatch]", 1) >= 0:
+        return False
+    header = raw.find(b" pid=")
+    return header < 0 or (raw[:1] == b"(" and raw.find(b" pid=", header + 1) < 0)
 
 
 def pieces(raw: bytes) -> list[tuple[int, int]]:
@@ -75,7 +86,9 @@ def _resync(raw: bytes, start: int, end: int) -> list[tuple[int, int]]:
     if raw.find(b" pid=", start + 1, end) >= 0:
         hit = _HEADER.search(raw, start + 1, end)
         while hit:
-            cuts.append(hit.start())
+            # `(RayWorkerProc pid=9) (Worker_TP0 pid=9) INFO ...` is one record in two wrappers.
+            if peel(clean(raw[max(start, hit.start() - _LOOK_BACK) : hit.start()]), Years(None)).text.strip():
+                cuts.append(hit.start())
             hit = _HEADER.search(raw, hit.end(), end)
     if raw.find(b"[mismatch]", start + 1, end) >= 0:
         hit = _RECORD.search(raw, start + 1, end)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from tic_daemon.scan import writers, yields
 from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
 from tic_daemon.scan.lines import clean, is_bar
-from tic_daemon.scan.records import FIELDS, HEADER, leading_tokens
+from tic_daemon.scan.records import HEADER, is_record, tokens
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.state import Proc, State
 from tic_daemon.scan.tracebacks import OPENER, Trace
@@ -24,7 +23,6 @@ QUOTE_BYTES: Final = 64 * 1024
 _QUOTE_OPEN: Final = ("[prompt]", "[response]", "[ground_truth]")
 _QUOTE_CLOSE: Final = "[score]"
 _ACTOR: Final = ":actor_name:"
-_SEED: Final = frozenset(FIELDS)
 
 Hits = Sequence[tuple[int, Sequence[Rule]]]
 """(position of the literal's end within the piece, rules that it belongs to)."""
@@ -58,12 +56,13 @@ class PieceReader:
             if line.kinds and not key:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
             trace = state.traces.see(key, line.text, line_no)
-        owner = trace.owner if trace is not None and not key else None
-        if owner is not None:
-            key = owner[0]
-            line = line._replace(pid=owner[1], rank=owner[2], actor=owner[3])
-        proc = self._writer(key, line, offset, length, line_no)
-        piece = _Piece(self, raw, text, line, key, proc, offset, length, line_no)
+            if trace is not None and not key and trace.owner is not None:
+                key, pid, rank, actor = trace.owner
+                line = line._replace(pid=pid, rank=rank, actor=actor)
+        proc = state.procs.get(key)
+        piece = _Piece(self, raw, text, line, key, proc or Proc(), offset, length, line_no)
+        if key:
+            self._writer(piece, known=proc is not None)
         if hits:
             self._markers(piece, previous)
         if state.records.open or (hits and "[mismatch]" in line.text):
@@ -89,26 +88,21 @@ class PieceReader:
             if at.stamp is None and at.proc:
                 writers.want(self.state, at.proc, at.byte_offset + at.byte_length)
 
-    def _writer(self, key: str, line: Wrapped, offset: int, length: int, line_no: int) -> Proc:
-        """Keep the writer's stamp; announce it if it is new; answer who waits for its next stamp."""
-        state = self.state
-        proc = state.procs.get(key)
-        if key and proc is None:
-            proc = Proc()
-            self._seen(key, self._at(key, line, proc, offset, length, line_no), proc)
-        if not key or proc is None:
-            return Proc()
-        if key in state.wants:
-            if line.stamp is not None:
-                del state.wants[key]
-                self.events.append(StampAfter(self._at(key, line, proc, offset, length, line_no)))
-            else:
-                state.wants[key][1] -= 1
-                if state.wants[key][1] <= 0:
-                    del state.wants[key]
-        if line.stamp is not None:
-            proc.stamp, proc.utc = line.stamp.at, line.stamp.utc
-        return proc
+    def _writer(self, piece: _Piece, *, known: bool) -> None:
+        """Announce a new writer; keep its stamp; answer the events that wait for its next one."""
+        key, proc, stamp = piece.key, piece.proc, piece.line.stamp
+        if not known:
+            self._seen(key, piece.at(""), proc)
+        want = self.state.wants.get(key)
+        if want is not None:
+            want[1] -= 1
+            expired = piece.offset > want[0] or want[1] <= 0
+            if stamp is not None and not expired:
+                self.events.append(StampAfter(piece.at("")))
+            if stamp is not None or expired:
+                writers.unwant(self.state, key)
+        if stamp is not None:
+            proc.stamp, proc.utc = stamp.at, stamp.utc
 
     def _seen(self, key: str, at: At, proc: Proc) -> None:
         if len(self.state.procs) >= writers.MAX_PROCS:
@@ -121,18 +115,26 @@ class PieceReader:
         self.state.rejected.pop(key, None)
         self.events.append(ProcessSeen(at))
 
-    def _at(self, key: str, line: Wrapped, proc: Proc, offset: int, length: int, line_no: int, stream: str = "") -> At:
-        """The line's `At` without a step."""
-        traits = self.traits
+    def at(self, piece: _Piece, stream: str, step: int | None, pid: int | None, rank: int | None) -> At:
+        """The piece's `At`. Own step first, else the one that its writer ended last. `stream`, `pid` and `rank` are a
+        rule's, for what neither the wrappers nor the file tell."""
+        traits, line, proc = self.traits, piece.line, piece.proc
         stamp = line.stamp
+        if line.pid is not None:
+            pid = line.pid
+        elif self.single and traits.pid is not None:
+            pid = traits.pid
+        if line.rank is not None:
+            rank = line.rank
+        elif traits.rank is not None:
+            rank = traits.rank
+        carried = step is None and proc.step is not None
         return At(
-            offset, length, line_no, key,
-            line.pid if line.pid is not None or not self.single else traits.pid,
-            line.rank if line.rank is not None else traits.rank,
-            line.actor or (self.actor if self.single else ""),
-            line.stream or traits.stream or stream,
-            stamp.at if stamp else None, stamp.res_us if stamp else 0, bool(stamp and stamp.utc),
-            None if stamp else proc.stamp, bool(not stamp and proc.stamp and proc.utc),
+            piece.offset, piece.length, piece.line_no, piece.key, pid, rank,
+            line.actor or (self.actor if self.single else ""), line.stream or traits.stream or stream,
+            stamp.at if stamp else None, stamp.res_us if stamp else 0, stamp.utc if stamp else False,
+            None if stamp else proc.stamp, False if stamp else proc.utc and proc.stamp is not None,
+            proc.step if carried else step, carried,
         )  # fmt: skip
 
     @property
@@ -176,13 +178,9 @@ class PieceReader:
         text = piece.line.text
         header = HEADER.match(text) if text.startswith("[mismatch]") else None
         if header is not None:
-            body = text[header.end() :]
-            if any(key in _SEED for key, _value in leading_tokens(body)):
-                at = piece.at("")
-                step = piece.proc.step
-                if step is not None:
-                    at = replace(at, step=step, step_carried=True)
-                self.give(records.header(at, piece.end, body, piece.shown()))
+            pairs, _clean = tokens(text[header.end() :])
+            if is_record(pairs):
+                self.give(records.header(piece.at(""), piece.end, pairs, piece.shown()))
                 return
         if records.open:
             noise = not text.strip() or is_bar(piece.raw)
@@ -229,11 +227,13 @@ class PieceReader:
             if hit is not None:
                 return hit, True
         window = text if len(text) <= REGEX_LIMIT else piece.around(place)
+        if rule.anchor == "any" and fits and (hit := rule.find(window)) is not None:
+            return hit, True
         hit = rule.regex.search(window)
         if hit is None and window is text and piece.text is not text and len(piece.text) <= REGEX_LIMIT:
             hit = rule.regex.search(piece.text)
             return hit, False
-        return hit, rule.anchor == "any" and fits
+        return hit, False
 
     def _fault(self, rule: Rule, hit: re.Match[str], piece: _Piece, trace: Trace | None, *, anchored: bool) -> None:
         line, traits = piece.line, self.traits
@@ -293,20 +293,13 @@ class _Piece:
         self.end = offset + length
 
     def at(self, stream: str, groups: Mapping[str, str | None] | None = None, step: int | None = None) -> At:
-        """The line's `At`. Own step first, else the one that its writer ended last; pid and rank from the rule's
-        groups where no wrapper has them."""
-        at = self.reader._at(self.key, self.line, self.proc, self.offset, self.length, self.line_no, stream)
-        change: dict[str, int | bool] = {}
-        if step is not None:
-            change["step"] = step
-        elif self.proc.step is not None:
-            change |= {"step": self.proc.step, "step_carried": True}
+        """See `PieceReader.at`; pid and rank come from the rule's groups."""
+        pid = rank = None
         if groups:
-            if at.pid is None and (pid := integer(groups.get("pid") or "")) is not None:
-                change["pid"] = pid
-            if at.rank is None and (rank := integer(groups.get("rank") or "")) is not None and abs(rank) < 2**31:
-                change["rank"] = rank
-        return replace(at, **change) if change else at  # type: ignore[arg-type]
+            pid, rank = integer(groups.get("pid") or ""), integer(groups.get("rank") or "")
+            if rank is not None and abs(rank) >= 2**31:
+                rank = None
+        return self.reader.at(self, stream, step, pid, rank)
 
     def bound(self, at: At) -> None:
         """An event of this line without a stamp wants the writer's next one."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tic_daemon.scan.events import At, Mismatch
 from tic_daemon.scan.values import at_from_json, at_to_json, integer, number
 
+Pairs = list[tuple[str, str]]
 FIELDS: Final = (
     "run", "step", "policy", "input", "phase", "rank", "repeat", "scope", "intervention", "metric", "value",
     "reference", "self_repeat", "report", "classification",
@@ -37,8 +38,11 @@ MAX_LINES: Final = 40
 MAX_BYTES: Final = 64 * 1024
 _MAX_FIELDS: Final = 64
 _TOKEN: Final = re.compile(r"""\s*([A-Za-z_][\w.\-]{0,63})=("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"']\S*|(?=\s|$))""")
+_ESCAPED: Final = re.compile(r"\\(.)")
+_KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,63}").fullmatch
 _KNOWN: Final = frozenset(FIELDS)
 _OWN: Final = "tic"
+_UNSAID: Final = ("", "unknown")
 
 
 @dataclass(slots=True)
@@ -53,7 +57,8 @@ class OpenRecord:
     conflict: bool = False
 
     def complete(self) -> bool:
-        return all(self.fields.get(key) for key in FIELDS)
+        """Whether every field of the seed is there and says something."""
+        return self.fields.keys() >= _KNOWN and all([self.fields[key] for key in FIELDS])
 
     def to_json(self) -> list[Any]:
         return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.conflict]
@@ -63,32 +68,32 @@ class OpenRecord:
         return cls(at_from_json(value[0]), *value[1:])
 
 
-def tokens(text: str) -> list[tuple[str, str]] | None:
-    """The `key=value` pairs of a text in order, or None if it holds anything else (or nothing)."""
-    found: list[tuple[str, str]] = []
-    place = 0
-    size = len(text)
+def tokens(text: str) -> tuple[Pairs, bool]:
+    """The `key=value` pairs at the start of a text in order, and whether it holds nothing else."""
+    found: Pairs = []
+    if '"' not in text and "'" not in text:
+        for word in text.split(None, _MAX_FIELDS):
+            key, equals, value = word.partition("=")
+            if not equals or not _KEY(key):
+                return found, False
+            found.append((key, value))
+        return found, bool(found)
+    place, size = 0, len(text)
     while place < size and len(found) < _MAX_FIELDS:
         token = _TOKEN.match(text, place)
         if token is None:
             break
         value = token[2]
         if value[:1] in {'"', "'"}:
-            value = re.sub(r"\\(.)", r"\1", value[1:-1])
+            value = _ESCAPED.sub(r"\1", value[1:-1])
         found.append((token[1], value))
         place = token.end()
-    return found if found and not text[place:].strip() else None
+    return found, bool(found) and not text[place:].strip()
 
 
-def leading_tokens(text: str) -> list[tuple[str, str]]:
-    """The pairs at the start of a text; what follows them is another writer's."""
-    words = text.split()
-    while words:
-        found = tokens(" ".join(words))
-        if found is not None:
-            return found
-        words = words[:-1] if len(words) < _MAX_FIELDS else words[: _MAX_FIELDS - 1]
-    return []
+def is_record(pairs: Pairs) -> bool:
+    """Whether a field of the seed is among them."""
+    return any(key in _KNOWN for key, _value in pairs)
 
 
 class Records:
@@ -99,14 +104,13 @@ class Records:
     def __init__(self) -> None:
         self.open: dict[str, OpenRecord] = {}
 
-    def header(self, at: At, end: int, text: str, raw: str) -> list[Mismatch]:
-        """A header line of writer `at.proc`. `text` starts behind `[mismatch]`; `end` is the offset behind the line.
+    def header(self, at: At, end: int, pairs: Pairs, raw: str) -> list[Mismatch]:
+        """A header line of writer `at.proc`. `pairs`: its fields; `end`: the offset behind the line.
 
         Returns the records that it closes, itself too if it is complete.
         """
-        pairs = tokens(text)
         record = OpenRecord(at, end, at.line_no, {}, [raw])
-        _fill(record, pairs if pairs is not None else leading_tokens(text))
+        _fill(record, pairs)
         if record.complete():
             return _given(record)
         former = self.open.pop(at.proc, None)
@@ -124,8 +128,8 @@ class Records:
         record = self.open.get(proc)
         if record is None:
             return []
-        pairs = None if noise else tokens(text)
-        if pairs is not None and any(key in _KNOWN for key, _value in pairs):
+        pairs, clean = ([], False) if noise else tokens(text)
+        if clean and is_record(pairs):
             _fill(record, pairs)
             record.end, record.last_line = end, line_no
             record.raw.append(raw)
@@ -153,17 +157,19 @@ class Records:
         return found
 
 
-def _fill(record: OpenRecord, pairs: list[tuple[str, str]]) -> None:
+def _fill(record: OpenRecord, pairs: Pairs) -> None:
     """Add fields. The first value of a key stays; a different second one is kept beside it and spoils the record."""
+    fields = record.fields
     for key, value in pairs:
-        if len(record.fields) >= _MAX_FIELDS:
+        former = fields.get(key)
+        if not former:
+            if len(fields) >= _MAX_FIELDS:
+                record.conflict = True
+                return
+            fields[key] = value
+        elif former != value:
             record.conflict = True
-            return
-        if not record.fields.get(key):
-            record.fields[key] = value
-        elif record.fields[key] != value:
-            record.conflict = True
-            record.fields.setdefault(f"{key}#2", value)
+            fields.setdefault(f"{key}#2", value)
 
 
 def _foreign(former: OpenRecord, record: OpenRecord) -> bool:
@@ -177,7 +183,7 @@ def _header_only(record: OpenRecord) -> OpenRecord:
     text = record.raw[0]
     place = text.find("[mismatch]")
     bare = OpenRecord(record.at, record.at.byte_offset + record.at.byte_length, record.at.line_no, {}, [text])
-    _fill(bare, leading_tokens(text[place + len("[mismatch]") :]))
+    _fill(bare, tokens(text[place + len("[mismatch]") :])[0])
     return bare
 
 
@@ -186,38 +192,37 @@ def _given(record: OpenRecord) -> list[Mismatch]:
     fields = record.fields
     if fields.get("producer") == _OWN:
         return []
-    text = {key: fields.get(key, "") for key in FIELDS}
-    step, value, noise = integer(text["step"]), number(text["value"]), number(text["self_repeat"])
-    bad = record.conflict or any(
-        parsed is None and text[key] not in {"", "unknown"}
-        for key, parsed in (("step", step), ("value", value), ("self_repeat", noise))
-    )
-    if bad:
+    run, step_text, policy, shown_input, phase, rank_text, repeat, scope, intervention, metric, value_text, reference, \
+        noise_text, report, classification = [fields.get(key, "") for key in FIELDS]  # fmt: skip
+    step, value, noise = integer(step_text), number(value_text), number(noise_text)
+    if (
+        record.conflict
+        or (step is None and step_text not in _UNSAID)
+        or (value is None and value_text not in _UNSAID)
+        or (noise is None and noise_text not in _UNSAID)
+    ):
         state = "parse_error"
-    elif not all(text.values()):
+    elif not record.complete():
         state = "incomplete"
-    elif text["metric"] not in METRICS:
-        state = "unknown_metric"
     else:
-        state = "ok"
+        state = "ok" if metric in METRICS else "unknown_metric"
     at = record.at
-    rank = integer(text["rank"])
+    rank = integer(rank_text)
     if rank is not None and not 0 <= rank < 2**31:
         rank = None
-    at = replace(
-        at,
-        byte_length=record.end - at.byte_offset,
-        proc=at.proc or (f"rank:{rank}" if rank is not None else ""),
-        rank=at.rank if at.rank is not None else rank,
-        step=step if step is not None else at.step,
-        step_carried=step is None and at.step is not None,
-        policy=text["policy"],
-    )
-    extra = {key: value for key, value in fields.items() if key not in _KNOWN}
+    proc = at.proc or (f"rank:{rank}" if rank is not None else "")
+    carried = step is None and at.step is not None
+    # Built anew, since `replace` costs as much as all the rest of a record.
+    at = At(
+        at.byte_offset, record.end - at.byte_offset, at.line_no, proc, at.pid,
+        at.rank if at.rank is not None else rank, at.actor, at.stream, at.stamp, at.stamp_res_us, at.stamp_utc,
+        at.after_stamp, at.after_utc, at.step if step is None else step, carried, policy,
+    )  # fmt: skip
+    extra = {} if fields.keys() == _KNOWN else {key: value for key, value in fields.items() if key not in _KNOWN}
     return [
         Mismatch(
-            at, text["run"], text["input"], text["phase"], text["rank"], text["repeat"], text["scope"],
-            text["intervention"], text["metric"], value, text["value"], text["reference"], noise, text["self_repeat"],
-            text["report"], text["classification"], json.dumps(extra, ensure_ascii=False), state, "\n".join(record.raw),
+            at, run, shown_input, phase, rank_text, repeat, scope, intervention, metric, value, value_text, reference,
+            noise, noise_text, report, classification, json.dumps(extra, ensure_ascii=False) if extra else "{}", state,
+            "\n".join(record.raw),
         )
     ]  # fmt: skip

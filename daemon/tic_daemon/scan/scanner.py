@@ -20,7 +20,7 @@ from typing import Final
 from tic_daemon.scan import writers
 from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
-from tic_daemon.scan.lines import pieces
+from tic_daemon.scan.lines import is_whole, pieces
 from tic_daemon.scan.piece import PieceReader
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
@@ -34,6 +34,7 @@ HEAD_LIMIT: Final = 64 * 1024
 CRI_LIMIT: Final = 1 << 20
 MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
+_NONE: Final[list[int]] = []
 # Lines that the scanner itself must see, beside those of the rules.
 _OWN: Final = (
     b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
@@ -142,6 +143,7 @@ class SourceScanner:
         self._count(data)
         hits = self._scanner.engine.scan(data)
         new = writers.newcomers(data, state, self._traits, self._reader.single)
+        wanted = writers.Wanted(data, state, self._reader.single)
         hit, fresh, position = 0, 0, 0
         while position < size:
             while fresh < len(new) and (new[fresh][0] < position or self._known(new[fresh][1])):
@@ -152,7 +154,7 @@ class SourceScanner:
             if self._forced():
                 target = position
             elif state.wants:
-                target = min(target, writers.next_wanted(data, state, base, position))
+                target = min(target, wanted.next(position))
             if target >= size:
                 break
             start = data.rfind(b"\n", position, target) + 1 or position
@@ -161,7 +163,7 @@ class SourceScanner:
             first = hit
             while hit < len(hits) and hits[hit][0] <= end:
                 hit += 1
-            marks = [place for place, key in new[fresh : fresh + MAX_PIECES] if place < end]
+            marks = [place for place, _key in new[fresh : fresh + MAX_PIECES] if place < end] if new else _NONE
             self._line(data, start, end, base, line_no, hits[first:hit], marks)
             while fresh < len(new) and new[fresh][0] < end:
                 if not self._known(new[fresh][1]):
@@ -169,8 +171,12 @@ class SourceScanner:
                 fresh += 1
             line_no += data[end - 1] == 10
             position = end
-        state.line_no = line_no + data.count(b"\n", position)
+        line_no += data.count(b"\n", position)
+        state.counters.lines += line_no - state.line_no + (data[-1] != 10)
+        state.line_no = line_no
         state.offset = base + size
+        for key in [key for key, (until, _tries) in state.wants.items() if until < state.offset]:
+            del state.wants[key]
         last = data.rfind(b"\n", 0, size - 1) + 1
         state.previous = data[last : last + _PREVIOUS]
 
@@ -181,12 +187,11 @@ class SourceScanner:
         """Whether the very next line must be read."""
         state, single = self._state, self._reader.single
         return bool(
-            state.records.open or state.traces.open or state.cri or (single and (single in state.wants or not state.procs))
+            state.records.open or state.traces.open or state.cri or (single and not state.procs)
         )
 
     def _count(self, data: bytes) -> None:
         counters = self._state.counters
-        counters.lines += data.count(b"\n") + (data[-1] != 10)
         if b"\0" in data:
             counters.nul_bytes += data.count(0)
         if not data.isascii():
@@ -224,6 +229,10 @@ class SourceScanner:
     ) -> None:
         """Read the pieces of a line's content; `end` is the offset behind its newline."""
         of_literal = self._scanner.of_literal
+        if is_whole(raw):
+            whole = [(place, of_literal[number]) for place, number in hits]
+            self._reader.read(raw, offset, end - offset, line_no, whole, previous)
+            return
         parts = pieces(raw)
         if len(parts) == 1:
             start, stop = parts[0]

@@ -44,6 +44,19 @@ class Years:
         reference = self.reference
         if reference is None:
             return None
+        if self.anchored:  # nearly always: the same year as the stamp before
+            try:
+                found = datetime(reference.year, month, day, hour, minute, second, micro)
+            except ValueError:
+                found = None
+            if found is not None and -_NEAR < found - reference < _NEAR:
+                self.reference = found
+                return found
+        return self._search(reference, month, day, hour, minute, second, micro)
+
+    def _search(self, reference: datetime, *parts: int) -> datetime | None:
+        """The year by the rule above."""
+        month, day, hour, minute, second, micro = parts
         best: datetime | None = None
         for year in (reference.year, reference.year - 1, reference.year + 1):
             try:

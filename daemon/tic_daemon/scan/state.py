@@ -51,6 +51,7 @@ class State:
     Attributes:
         procs: writers seen, by key. `rejected`: keys that looked like a writer's but were not, with how often.
         wants: writers whose unstamped events wait for a later stamp: key -> [give up at this offset, tries left].
+            `wants_changed` counts its changes, for those who keep what follows from it.
         quotes: writers that are printing a prompt or response: key -> offset of the last marker.
         cri: first parts of lines that a container runtime has cut, by stream: [offset, line, bytes as latin-1].
         previous: the first bytes of the line before.
@@ -67,6 +68,7 @@ class State:
     procs: dict[str, Proc] = field(default_factory=dict)
     rejected: dict[str, int] = field(default_factory=dict)
     wants: dict[str, list[int]] = field(default_factory=dict)
+    wants_changed: int = 0
     quotes: dict[str, int] = field(default_factory=dict)
     cri: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
     piece: Piece | None = None

@@ -371,6 +371,16 @@ _PEELERS: Final[dict[str, _Table]] = {
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", _LOWER),
 }  # fmt: skip
 
+# One quick look that spares most payloads, which begin with a word, all those patterns.
+_GATES: Final[dict[str, re.Pattern[str]]] = {
+    **dict.fromkeys(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+        re.compile(rf"(?:{_LEVELS}|TRACE)[ :]|[IWEFCV]\d{{4}} |[A-Z][a-z]{{2}} {{1,2}}\d|[\w.-]+:\d+:\d+ "),
+    ),
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(r"[\w.-]+:\d+:\d+ |kernel: ")),
+    **dict.fromkeys("0123456789", re.compile(r"\d\d:\d\d:|\d{4}-\d\d-|\d+,\d+,|[\w.-]+:\d+:\d+ ")),
+}
+
 # What may follow a `srun --label` prefix beside another wrapper; anything else could be prose that counts.
 _KNOWN: Final = (
     "[mismatch]", "step:", "Traceback (most recent call last):", '  File "', "torch.", "RuntimeError: ", "CUDA error",
@@ -423,7 +433,11 @@ def _peel(text: str, start: int, found: _Found) -> int:
     for _ in range(_DEPTH):
         if start >= size:
             break
-        for pattern, read in _PEELERS.get(text[start], ()):
+        first = text[start]
+        gate = _GATES.get(first)
+        if gate is not None and gate.match(text, start) is None:
+            break
+        for pattern, read in _PEELERS.get(first, ()):
             hit = pattern.match(text, start)
             if hit is not None:
                 read(hit, found)

@@ -18,6 +18,7 @@ WANT_BYTES: Final = 1 << 20
 WANT_TRIES: Final = 200
 _PID: Final = re.compile(rb"pid=(\d{1,17})[,)]")
 _RANK: Final = re.compile(rb"\[rank(\d{1,6})\]:")
+_CLOCK: Final = re.compile(rb"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]")
 _ENDS: Final = {"pid": (b",", b")"), "rank": (b"]:",)}
 
 
@@ -62,30 +63,58 @@ def newcomers(data: bytes, state: State, traits: SourceTraits, single: str) -> l
     return found
 
 
-def needle_of(key: str) -> bytes:
-    """Bytes that every line of a writer has, to look for its next line."""
-    kind, _, name = key.partition(":")
-    if kind == "pid":
-        return name.encode()
-    if kind == "rank":
-        return f"rank{name}]".encode()
-    # Of an actor that is a set of ranks the order in the line may differ: one of them will do.
-    return name.split(" ", maxsplit=1)[0].encode()
-
-
 def want(state: State, key: str, offset: int) -> None:
     """This writer has an event without a stamp: its next stamped line within 1 MiB is the event's upper bound."""
     state.wants[key] = [offset + WANT_BYTES, WANT_TRIES]
+    state.wants_changed += 1
 
 
-def next_wanted(data: bytes, state: State, base: int, start: int) -> int:
-    """Position of the next line that may be one that is wanted, from `start` on; len(data) if none."""
-    best = len(data)
-    for key, (until, _tries) in list(state.wants.items()):
-        if base + start > until:
-            del state.wants[key]
-            continue
-        place = data.find(needle_of(key), start, min(best, until - base + 1))
-        if 0 <= place < best:
-            best = place
-    return best
+def unwant(state: State, key: str) -> None:
+    """This writer's stamp is found, or given up."""
+    del state.wants[key]
+    state.wants_changed += 1
+
+
+class Wanted:
+    """Where in a chunk the next line of each writer stands whose next stamp is wanted."""
+
+    __slots__ = ("_best", "_changed", "_data", "_next", "_ranks", "_single", "_state")
+
+    def __init__(self, data: bytes, state: State, single: str) -> None:
+        self._data = data
+        self._state = state
+        self._single = single
+        self._next: dict[str, int] = {}
+        self._ranks: bool | None = None
+        self._best = -1
+        self._changed = -1
+
+    def next(self, start: int) -> int:
+        """Position of the first byte from `start` on of a line that may be wanted; the chunk's length if none."""
+        if start <= self._best and self._changed == self._state.wants_changed:
+            return self._best
+        best = len(self._data)
+        known = self._next
+        for key in self._state.wants:
+            place = known.get(key, -1)
+            if place < start:
+                place = known[key] = self._find(key, start)
+            if place < best:
+                best = place
+        self._best, self._changed = best, self._state.wants_changed
+        return best
+
+    def _find(self, key: str, start: int) -> int:
+        data = self._data
+        if key == self._single:
+            clock = _CLOCK.search(data, start)
+            return clock.start() if clock else len(data)
+        kind, _, name = key.partition(":")
+        if kind == "rank":
+            if self._ranks is None:
+                self._ranks = b"[rank" in data
+            place = data.find(f"[rank{name}]".encode(), start) if self._ranks else -1
+        else:
+            # Of an actor that is a set of ranks the order in the line may differ: one of them will do.
+            place = data.find(name.split(" ", maxsplit=1)[0].encode(), start)
+        return place if place >= 0 else len(data)

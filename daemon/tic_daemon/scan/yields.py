@@ -12,6 +12,7 @@ from tic_daemon.scan.values import integer, key_values, number, pci
 
 MAX_RAW: Final = 64 * 1024
 
+_NO_GROUPS: Final[Mapping[str, str | None]] = {}
 AtMaker = Callable[[Rule, int | None, Mapping[str, str | None]], At]
 """Makes the `At` of an event: the rule (for its stream), the line's own step if it has one, the rule's groups."""
 
@@ -26,7 +27,7 @@ def step_events(rule: Rule, hit: re.Match[str], payload: str, make: AtMaker) -> 
     step = step_of(rule, hit)
     if rule.yields == "step" and step is None:
         return []
-    at = make(rule, step, hit.groupdict())
+    at = make(rule, step, hit.groupdict() if len(rule.regex.groupindex) > 1 else _NO_GROUPS)
     found: list[Event] = []
     if rule.yields == "step":
         found.append(StepEvent(at, rule.edge, rule.gpu, rule.name, payload[:MAX_RAW]))
@@ -42,8 +43,16 @@ def step_events(rule: Rule, hit: re.Match[str], payload: str, make: AtMaker) -> 
     return found
 
 
+def _groups(rule: Rule, hit: re.Match[str]) -> Mapping[str, str | None]:
+    return hit.groupdict() if rule.regex.groups else _NO_GROUPS
+
+
+def _filled(rule: Rule, template: str, groups: Mapping[str, str | None]) -> str:
+    return rule.render(template, groups) if "{" in template else template
+
+
 def _exec_state(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
-    groups = hit.groupdict()
+    groups = _groups(rule, hit)
     value = rule.state_value(groups)
     if not value:
         return []
@@ -52,10 +61,11 @@ def _exec_state(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
 
 
 def _weight_phase(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
-    groups = hit.groupdict()
-    level, version, duration = (rule.render(part, groups) for part in (rule.level, rule.version, rule.duration))
+    groups = _groups(rule, hit)
+    level, version = _filled(rule, rule.level, groups), _filled(rule, rule.version, groups)
+    duration = number(_filled(rule, rule.duration, groups)) if rule.duration else None
     at = make(rule, None, groups)
-    return [WeightPhase(at, rule.role, rule.track, rule.phase, level, version, number(duration), rule.name)]
+    return [WeightPhase(at, rule.role, rule.track, rule.phase, level, version, duration, rule.name)]
 
 
 def _device(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
