@@ -41,7 +41,8 @@ def test_every_field_of_an_event_comes_back(open_writer: Opener) -> None:
     event = Mismatch(
         at, run="r", input="i", phase="prefill", rank_text="5", repeat="2", scope="fixed-input", intervention="none",
         metric="logprob_mae", value=0.125, value_text="0.125", reference="ref", self_repeat=0.5,
-        self_repeat_text="5e-1", report="p", classification="c", extra='{"a": 1}', parse_state="ok", raw="[mismatch] é 漢字",
+        self_repeat_text="5e-1", report="p",
+        classification="c", extra='{"a": 1}', parse_state="ok", raw="[mismatch] é 漢字",
     )  # fmt: skip
     writer = open_writer()
     assert writer.commit([delta(event, generation=4, offset=33)]) == 1

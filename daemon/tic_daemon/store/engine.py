@@ -26,6 +26,9 @@ STORAGE_VERSION = "v1.2.0"
 READER_WAIT_S = 10.0
 
 _FULL = re.compile(r"no space left on device|quota exceeded|file too large|could not write all bytes", re.IGNORECASE)
+_LOCKED = re.compile(r"could not set lock|different configuration", re.IGNORECASE)
+# A lock that would let readers in is a reader's; another configuration is a reader's in this very process.
+_READER = re.compile(r"in read-only mode|different configuration")
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
@@ -69,17 +72,15 @@ class Engine:
             try:
                 con = duckdb.connect(str(layout.database), config=config)
                 break
-            except duckdb.IOException as error:
-                if "lock" not in str(error):
-                    raise StoreError(f"cannot open {layout.database}: {_first_line(error)}") from error
+            except duckdb.Error as error:
+                if not _LOCKED.search(str(error)):
+                    raise StoreError(
+                        f"cannot open {layout.database}: {_first_line(error)}", "move it away to start a new store"
+                    ) from error
                 # A reader of the closed file lets go of it when it sees our owner.json; a writer never does.
-                if "read-only" not in str(error) or time.monotonic() > deadline:
+                if not _READER.search(str(error)) or time.monotonic() > deadline:
                     raise _owned(layout, error) from error
                 time.sleep(0.1)
-            except duckdb.Error as error:
-                raise StoreError(
-                    f"cannot open {layout.database}: {_first_line(error)}", "move the file away to start a new store"
-                ) from error
         with contextlib.suppress(OSError):
             layout.database.chmod(0o600)
         return con
@@ -153,7 +154,7 @@ class Engine:
 def _owned(layout: StoreLayout, error: duckdb.Error) -> StoreOwnedError:
     holder = _HOLDER.search(str(error))
     who = f"pid {holder[1]} on {layout.host}" if holder else "another process"
-    if "read-only" in str(error):
+    if _READER.search(str(error)):
         return StoreOwnedError(f"{layout.database} is held open for reading by {who}", "end that reader first")
     return StoreOwnedError(f"the store {layout.directory.name} is written by {who}", "look at it with tic-tui")
 

@@ -94,7 +94,8 @@ class Owner:
         me = Process.current(host)
         value: dict[str, object] = {
             "host": me.host, "pid": me.pid, "boot": me.boot, "pid_namespace": me.pid_namespace,
-            "pid_start": me.pid_start, "token": uuid.uuid4().hex, "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "pid_start": me.pid_start, "token": uuid.uuid4().hex,
+            "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }  # fmt: skip
         try:
             # Two starters must not both find the old owner dead and remove each other's file.

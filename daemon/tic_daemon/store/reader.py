@@ -150,7 +150,7 @@ def _live(layout: StoreLayout) -> Reader | None:
         raise ConnectError(f"{who}, and has no endpoint (yet)", "try again in a second, or end it to read the file")
     from tic_daemon.store.http_reader import HttpReader  # noqa: PLC0415  only when it is used
 
-    reader = HttpReader(url, token)
+    reader = HttpReader.of(layout.daemon_file)
     try:
         reader.query("SELECT 1")
     except (ConnectError, StoreError) as error:

@@ -1,0 +1,115 @@
+"""A disk that fills up: the batch waits, nothing is lost, and the daemon goes on by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BODY = """
+import os, resource, sys
+from pathlib import Path
+from tests.store.samples import delta, mismatch, source
+from tic_daemon.errors import StoreFull
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store import writer as module
+
+workspace, how = Path(sys.argv[1]), sys.argv[2]
+
+def limit(size):
+    if how == "rlimit":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    else:
+        assert os.system(f"mount -o remount,size={size} {workspace}") == 0
+
+def batch(number):
+    raw = os.urandom(50).hex()
+    return [delta(*(mismatch(40 * (100 * number + i), raw=raw) for i in range(100)), offset=40 * 100 * (number + 1))]
+
+def count():
+    cursor = writer.reader_cursor()
+    ((rows, distinct),) = cursor.execute("SELECT count(*), count(DISTINCT byte_offset) FROM b_mismatch").fetchall()
+    cursor.close()
+    assert rows == distinct
+    return rows
+
+writer = module.Writer.open(StoreLayout.find(workspace))
+limit(2 << 20)
+done = 0
+try:
+    while done < 1000:
+        waiting = batch(done)
+        writer.commit(waiting)
+        done += 1
+except StoreFull as error:
+    print("full after", done, "batches:", error)
+assert 0 < done < 1000, done
+for _ in range(3):
+    try:
+        writer.commit(waiting)
+        raise SystemExit("written to a full disk")
+    except StoreFull:
+        pass
+assert count() == done * 100, "what was committed is there, and only that"
+assert writer.cursors()[source().source_id, 0].byte_offset == done * 4000
+
+if len(sys.argv) > 3:  # a checkpoint while the disk is full kills the instance: it is opened again
+    module.WAL_BYTES = 1
+    writer._engine.free_bytes = lambda: 1 << 40  # as if another program took the space between the look and the write
+    assert not writer.checkpoint_if_due()
+    assert count() == done * 100
+    try:
+        writer.commit(waiting)
+        raise SystemExit("written to a full disk")
+    except StoreFull:
+        pass
+    assert count() == done * 100
+
+limit(256 << 20)
+writer.commit(waiting)
+writer.commit(batch(done + 1))
+assert count() == (done + 2) * 100
+writer.close()
+writer = module.Writer.open(StoreLayout.find(workspace))
+assert count() == (done + 2) * 100
+assert writer.cursors()[source().source_id, 0].byte_offset == (done + 2) * 4000
+writer.close()
+print("well")
+"""
+
+
+def run(workspace: Path, *args: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BODY, str(workspace), *args], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "well"
+
+
+@pytest.mark.parametrize("args", [(), ("checkpoint",)], ids=["commit", "checkpoint"])
+def test_a_file_size_limit(workspace: Path, args: tuple[str, ...]) -> None:
+    run(workspace, "rlimit", *args)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> object:
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        pytest.skip("mounting a small tmpfs needs root")
+    path = tmp_path / "disk"
+    path.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(path)], capture_output=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("this container may not mount a tmpfs")
+    yield path
+    subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@pytest.mark.parametrize("args", [(), ("checkpoint",)], ids=["commit", "checkpoint"])
+def test_a_full_file_system(small_disk: Path, args: tuple[str, ...]) -> None:
+    run(small_disk, "tmpfs", *args)

@@ -1,0 +1,112 @@
+"""Where things lie, on a local disk and where locks cannot be trusted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.store.samples import delta, mismatch
+from tic_daemon.errors import StoreError
+from tic_daemon.store import layout as layout_module
+from tic_daemon.store.layout import StoreLayout, locks_work, read_json, spool_dir_of, stores_under
+from tic_daemon.store.reader import open_reader
+from tic_daemon.store.writer import Writer
+
+
+def test_a_restart_finds_its_own_store(workspace: Path) -> None:
+    first = StoreLayout.find(workspace)
+    assert StoreLayout.find(workspace) == first
+    assert first.directory.parent == workspace / ".tic"
+    assert first.directory.name == f"{first.host}-{first.store_id}"
+    other = StoreLayout.find(workspace, host="node-9.cluster")
+    assert other.directory != first.directory and other.host == "node-9.cluster"
+    assert {found.directory for found in stores_under(workspace)} == {first.directory, other.directory}
+    assert stores_under(other.directory) == [other]
+
+
+def test_two_starters_make_one_store(workspace: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from tic_daemon.store.layout import StoreLayout\n"
+        "print(StoreLayout.find(Path(sys.argv[1])).directory)"
+    )
+    argv = [sys.executable, "-c", script, str(workspace)]
+    children = [subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert len({child.communicate()[0] for child in children}) == 1
+
+
+def test_what_is_no_store_is_none(tmp_path: Path) -> None:
+    for name in ("spool", "node-xyz", "-0123456789ab", "0123456789ab", "node-0123456789AB"):
+        (tmp_path / name).mkdir()
+        assert StoreLayout.of(tmp_path / name) is None
+    assert stores_under(tmp_path) == []
+    assert spool_dir_of(tmp_path) is None
+
+
+def test_the_state_directory_may_be_elsewhere_and_must_be_writable(tmp_path: Path) -> None:
+    found = StoreLayout.find(tmp_path / "data", state_dir=tmp_path / "state")
+    assert found.state_dir == tmp_path / "state"
+    assert not (tmp_path / "data").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write the state directory"):
+        StoreLayout.find(tmp_path / "file")
+
+
+def test_the_lock_probe_sees_locks_that_do_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert locks_work(tmp_path)
+    monkeypatch.setattr(layout_module.fcntl, "lockf", lambda *_: None)
+    assert not locks_work(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_network_file_system_the_live_store_is_node_local(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "local"))
+    writer = Writer.open(StoreLayout.find(workspace), network=True)
+    layout = writer.layout
+    assert layout.database.is_relative_to(tmp_path / "local")
+    assert not layout.published.exists()
+    assert read_json(layout.pointer_file)["database"] == str(layout.database)
+    writer.commit([delta(mismatch(0), offset=40)])
+    writer.close()
+    # At the end the whole file lies in the state directory too, for readers on any host.
+    con = duckdb.connect(str(layout.published), read_only=True)
+    assert con.execute("SELECT count(*) FROM b_mismatch").fetchall() == [(1,)]
+    con.close()
+    assert layout.published.stat().st_mode & 0o777 == 0o600
+    # The next daemon goes on with the local one, whatever the mount says now.
+    writer = Writer.open(StoreLayout.find(workspace), network=False)
+    assert writer.layout.database == layout.database
+    assert writer.commit([delta(mismatch(40), offset=80)]) == 2
+    writer.close()
+    # A node that was wiped goes on from the published copy.
+    shutil.rmtree(tmp_path / "local")
+    reader = open_reader(workspace)
+    assert reader.query("SELECT count(*) FROM b_mismatch").rows == [(2,)]
+    reader.close()
+    writer = Writer.open(StoreLayout.find(workspace))
+    assert writer.commit([delta(mismatch(80), offset=120)]) == 3
+    writer.close()
+
+
+def test_a_pointer_of_another_host_leads_to_the_published_copy(workspace: Path, tmp_path: Path) -> None:
+    layout = StoreLayout.find(workspace)
+    layout.pointer_file.write_text(json.dumps({"host": "node9", "database": "/scratch/x.duckdb"}))
+    found = StoreLayout.of(layout.directory)
+    assert found is not None and found.database == layout.published
+    with pytest.raises(StoreError, match="has no file here"):
+        open_reader(workspace)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "\xff", '"x"', "[" * 100_000])
+def test_a_small_json_file_is_an_object_or_nothing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "owner.json"
+    path.write_bytes(text.encode("latin-1"))
+    assert read_json(path) == {}
+    assert read_json(tmp_path / "missing") == {}
