@@ -35,7 +35,7 @@ def check(store: Path) -> None:
     records, steps = expected()
     assert len(records) == 12
     assert len(steps) == 12
-    columns = ", ".join(f'"{name}"' for name in FIELDS)
+    columns = ", ".join(f'"{"run_id" if name == "run" else name}"' for name in FIELDS)
     got = ask(store, f"SELECT {columns} FROM mismatches ORDER BY step")
     for row, record in zip(got, records, strict=True):
         for name, value in zip(FIELDS, row, strict=True):
