@@ -15,10 +15,10 @@ import os, resource, sys
 from pathlib import Path
 from tests.store.samples import delta, mismatch, source
 from tic_daemon.errors import StoreFull
+from tic_daemon.store import migrate, writer as module
 from tic_daemon.store.layout import StoreLayout
-from tic_daemon.store import writer as module
 
-workspace, how = Path(sys.argv[1]), sys.argv[2]
+workspace, migrate.SCHEMA, how = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 
 def limit(size):
     if how == "rlimit":
@@ -28,7 +28,8 @@ def limit(size):
 
 def batch(number):
     raw = os.urandom(50).hex()
-    return [delta(*(mismatch(40 * (100 * number + i), raw=raw) for i in range(100)), offset=40 * 100 * (number + 1))]
+    first = 40 * 1000 * number
+    return [delta(*(mismatch(first + 40 * i, raw=raw) for i in range(1000)), offset=first + 40_000)]
 
 def count():
     cursor = writer.reader_cursor()
@@ -41,58 +42,62 @@ writer = module.Writer.open(StoreLayout.find(workspace))
 limit(2 << 20)
 done = 0
 try:
-    while done < 1000:
+    while done < 100:
         waiting = batch(done)
         writer.commit(waiting)
         done += 1
 except StoreFull as error:
     print("full after", done, "batches:", error)
-assert 0 < done < 1000, done
+assert 0 < done < 100, done
 for _ in range(3):
     try:
         writer.commit(waiting)
         raise SystemExit("written to a full disk")
     except StoreFull:
         pass
-assert count() == done * 100, "what was committed is there, and only that"
-assert writer.cursors()[source().source_id, 0].byte_offset == done * 4000
+assert count() == done * 1000, "what was committed is there, and only that"
+assert writer.cursors()[source().source_id, 0].byte_offset == done * 40_000
 
-if len(sys.argv) > 3:  # a checkpoint while the disk is full kills the instance: it is opened again
+if len(sys.argv) > 4:  # a checkpoint while the disk is full kills the instance: it is opened again
     module.WAL_BYTES = 1
     writer._engine.free_bytes = lambda: 1 << 40  # as if another program took the space between the look and the write
     assert not writer.checkpoint_if_due()
-    assert count() == done * 100
+    assert count() == done * 1000
     try:
         writer.commit(waiting)
         raise SystemExit("written to a full disk")
     except StoreFull:
         pass
-    assert count() == done * 100
+    assert count() == done * 1000
 
 limit(256 << 20)
 writer.commit(waiting)
 writer.commit(batch(done + 1))
-assert count() == (done + 2) * 100
+assert count() == (done + 2) * 1000
 writer.close()
 writer = module.Writer.open(StoreLayout.find(workspace))
-assert count() == (done + 2) * 100
-assert writer.cursors()[source().source_id, 0].byte_offset == (done + 2) * 4000
+assert count() == (done + 2) * 1000
+assert writer.cursors()[source().source_id, 0].byte_offset == (done + 2) * 40_000
 writer.close()
 print("well")
 """
 
 
-def run(workspace: Path, *args: str) -> None:
+def run(workspace: Path, schema: Path, *args: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", BODY, str(workspace), *args], capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", BODY, str(workspace), str(schema), *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "well"
 
 
 @pytest.mark.parametrize("args", [(), ("checkpoint",)], ids=["commit", "checkpoint"])
-def test_a_file_size_limit(workspace: Path, args: tuple[str, ...]) -> None:
-    run(workspace, "rlimit", *args)
+def test_a_file_size_limit(workspace: Path, base_schema: Path, args: tuple[str, ...]) -> None:
+    run(workspace, base_schema, "rlimit", *args)
 
 
 @pytest.fixture
@@ -111,5 +116,5 @@ def small_disk(tmp_path: Path) -> object:
 
 
 @pytest.mark.parametrize("args", [(), ("checkpoint",)], ids=["commit", "checkpoint"])
-def test_a_full_file_system(small_disk: Path, args: tuple[str, ...]) -> None:
-    run(small_disk, "tmpfs", *args)
+def test_a_full_file_system(small_disk: Path, base_schema: Path, args: tuple[str, ...]) -> None:
+    run(small_disk, base_schema, "tmpfs", *args)

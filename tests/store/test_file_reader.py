@@ -124,8 +124,10 @@ WRITE_AND_DIE = """
 import os, sys
 from pathlib import Path
 from tests.store.samples import delta, mismatch
+from tic_daemon.store import migrate
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.writer import Writer
+migrate.SCHEMA = Path(sys.argv[2])
 writer = Writer.open(StoreLayout.find(Path(sys.argv[1])))
 writer.commit([delta(mismatch(0), offset=40)])
 print("written", flush=True)
@@ -134,9 +136,14 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_a_store_whose_daemon_died_is_read_with_its_wal_and_can_be_taken(workspace: Path, open_writer: Opener) -> None:
+def test_a_store_whose_daemon_died_is_read_with_its_wal_and_can_be_taken(
+    workspace: Path, base_schema: Path, open_writer: Opener
+) -> None:
     child = subprocess.Popen(
-        [sys.executable, "-c", WRITE_AND_DIE, str(workspace)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITE_AND_DIE, str(workspace), str(base_schema)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None and child.stdout.readline() == "written\n"
     with pytest.raises(ConnectError, match=f"pid {child.pid} on"):

@@ -42,7 +42,8 @@ views = [name for (name,) in con.execute("SELECT view_name FROM duckdb_views() W
 def counts():
     return {view: con.execute(f'SELECT count(*) FROM (SELECT * FROM "{view}")').fetchone()[0] for view in views}
 now = counts()
-con.execute("SET VARIABLE spool = '[{\\"id\\": \\"x\\", \\"kind\\": \\"mark\\", \\"marked_at\\": \\"2026-01-01T00:00:00\\"}]'")
+line = {"id": "x", "kind": "mark", "marked_at": "2026-01-01T00:00:00"}
+con.execute(f"SET VARIABLE spool = '{json.dumps([line])}'")
 spool = counts()
 con.execute("SET VARIABLE as_of = TIMESTAMP '2000-01-01'")
 print(json.dumps({"now": now, "spool": spool, "past": counts()}))
