@@ -90,8 +90,11 @@ def _resync(raw: bytes, start: int, end: int) -> list[tuple[int, int]]:
             if peel(clean(raw[max(start, hit.start() - _LOOK_BACK) : hit.start()]), Years(None)).text.strip():
                 cuts.append(hit.start())
             hit = _HEADER.search(raw, hit.end(), end)
-    if raw.find(b"[mismatch]", start + 1, end) >= 0:
-        hit = _RECORD.search(raw, start + 1, end)
+    first = raw.find(b"[mismatch]", start + 1, end)
+    if first >= 0:
+        # Behind wrappers alone it is this line's own record.
+        own = peel(clean(raw[start : min(end, start + _LOOK_BACK)]), Years(None)).text.startswith("[mismatch]")
+        hit = _RECORD.search(raw, first + 1 if own else first, end)
         while hit:
             if _is_record(raw, start, hit.start(), end):
                 cuts.append(hit.start())

@@ -15,6 +15,7 @@ bytes alone, so that chunks and restarts change nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 from tic_daemon.scan import writers
@@ -90,6 +91,13 @@ class SourceScanner:
     def state(self) -> str:
         """All that a later scanner needs to go on exactly here, as compact JSON."""
         return self._state.dump()
+
+    def note_time(self, now: datetime) -> None:
+        """The file grew at this naive local time: helps the first stamp without a year, which may come days after the
+        file was found. Changes nothing once such a stamp was read."""
+        years = self._state.years
+        if not years.anchored and (years.reference is None or now > years.reference):
+            years.reference = now
 
     def feed(self, data: bytes) -> list[Event]:
         """Scan whole lines. `data` ends with a newline."""

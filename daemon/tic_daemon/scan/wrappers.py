@@ -106,7 +106,7 @@ _PROC: Final = re.compile(
 _RAYLET: Final = re.compile(r"\((raylet|autoscaler|gcs_server|pid)(?:[ +][\w+.]*)?(?:, ip=([\w.:-]+))?\) ")
 _AREAL: Final = re.compile(rf"\(AReaL\) (\d{{8}})-{_CLOCK}\.(\d{{3}}) ([^:\n]{{1,60}}?) ([A-Z]+): ")
 _TEE: Final = re.compile(r"\[(?!rank\d)([A-Za-z_]\w{0,60}?\d{1,6})\]:")
-_RANK: Final = re.compile(r"\[rank(\d{1,6})\]:( |(?=\[))")
+_RANK: Final = re.compile(r"\[rank(\d{1,6})\]:( |(?=\[|[IWEFCV]\d{4} ))")
 _GLOG: Final = re.compile(rf"\[([IWEF])(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}} (?:\d+ )?([^\s:\]]+):\d+\] ?")
 _TORCH: Final = re.compile(
     rf"([IWEFCV])(\d\d)(\d\d) {_CLOCK}\.(\d{{6}}) (\d+) (?:site-packages/)?[\w./-]+:\d+\] "

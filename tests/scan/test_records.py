@@ -1,0 +1,190 @@
+"""`[mismatch]` records in every shape in which they are written, and what is none."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun
+from tests.scan.support import of, opened, scan
+
+FIELDS = {
+    "run": "a", "step": "3", "policy": "p3", "input": "9d98", "phase": "decode", "rank": "0", "repeat": "1", "scope": "fixed-input",
+    "intervention": "none", "metric": "logprob_mae", "value": "0.0021", "reference": "trainer/old", "self_repeat": "0",
+    "report": "results/a/m.json", "classification": "unknown",
+}  # fmt: skip
+
+
+def words(**change: str) -> list[str]:
+    return [f"{key}={value}" for key, value in {**FIELDS, **change}.items() if value != "-"]
+
+
+def seed(prefix: str = "", **change: str) -> str:
+    """The seed's four lines."""
+    part = words(**change)
+    head, rest = " ".join(part[:7]), [part[7:9], part[9:12], part[12:]]
+    return f"{prefix}[mismatch] {head}\n" + "".join(f"{prefix}  {' '.join(line)}\n" for line in rest)
+
+
+def records(text: str | bytes, **traits: object) -> list[Mismatch]:
+    return of(scan(text, **traits), Mismatch)
+
+
+def same(record: Mismatch, **change: str) -> None:
+    wanted = {**FIELDS, **change}
+    assert {
+        "run": record.run, "step": str(record.at.step), "policy": record.at.policy, "input": record.input, "phase": record.phase,
+        "rank": record.rank_text, "repeat": record.repeat, "scope": record.scope, "intervention": record.intervention,
+        "metric": record.metric, "value": record.value_text, "reference": record.reference, "self_repeat": record.self_repeat_text,
+        "report": record.report, "classification": record.classification,
+    } == wanted  # fmt: skip
+
+
+PREFIXES = [
+    "", "(WorkerDict pid=184142, ip=10.31.4.12) ", "\x1b[36m(WorkerDict pid=9)\x1b[0m ", "[rank3]: ", "[default3]:[rank3]: ",
+    "(Worker_TP0 pid=4521) INFO 11-29 09:12:44 [a.py:12] ", "2026-11-29 20:00:00,123 - trainer - INFO - ", "INFO:root:",
+    "2026-11-29T16:20:11.123456789Z stdout F ", "[2026-11-29 08:12:03 TP0] ", "3: ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_wrapped(prefix: str) -> None:
+    (record,) = records(seed(prefix))
+    same(record)
+    assert record.parse_state == "ok"
+
+
+@settings(max_examples=60)
+@given(st.permutations(list(FIELDS)), st.lists(st.sampled_from([" ", "  ", "\t", "\n  ", "\n\t", "\r\n "]), min_size=14, max_size=14))
+def test_any_order_and_spacing(order: list[str], gaps: list[str]) -> None:
+    part = [f"{key}={FIELDS[key]}" for key in order]
+    (record,) = records("[mismatch] " + "".join(map(str.__add__, part, [*gaps, "\n"])))
+    same(record)
+    assert record.parse_state == "ok"
+
+
+def test_two_writers_between_each_other() -> None:
+    one = seed("(W pid=1) ", rank="0", value="0.1").splitlines(keepends=True)
+    two = seed("(W pid=2) ", rank="1", value="0.2").splitlines(keepends=True)
+    found = records("".join(a + "noise\n" + b for a, b in zip(one, two, strict=True)))
+    assert [(record.at.pid, record.rank_text, record.value) for record in found] == [(1, "0", 0.1), (2, "1", 0.2)]
+
+
+def test_nameless_writers_between_each_other_are_not_mixed() -> None:
+    one = seed(rank="0", value="0.1").splitlines(keepends=True)
+    two = seed(rank="1", value="0.2").splitlines(keepends=True)
+    found = records("".join(a + b for a, b in zip(one, two, strict=True)))
+    assert [(record.rank_text, record.value, record.parse_state) for record in found] == [
+        ("0", None, "incomplete"), ("1", None, "incomplete"),
+    ]  # fmt: skip
+
+
+def test_nameless_writer_between_known_ones() -> None:
+    bare = seed().splitlines(keepends=True)
+    (record,) = records("".join(line + "(W pid=3) text\nbar:  3%|#| 1/3 [00:01<00:02]\n\n" for line in bare))
+    same(record)
+
+
+def test_bytes_of_a_record() -> None:
+    text = "x\n" + seed() + "y\n"
+    (record,) = records(text)
+    at = record.at
+    assert text[at.byte_offset : at.byte_offset + at.byte_length] == seed()
+    assert (at.line_no, record.raw) == (2, seed().rstrip("\n"))
+
+
+@pytest.mark.parametrize("missing", [*FIELDS])
+def test_a_missing_field(missing: str) -> None:
+    (record,) = records(seed(**{missing: "-"}) + "\nother text\n")
+    same(record, **{missing: "None" if missing == "step" else ""})
+    assert record.parse_state == "incomplete"
+
+
+def test_unknown_stays_unknown() -> None:
+    (record,) = records(seed(value="unknown", self_repeat="unknown", step="unknown", classification="unknown"))
+    assert (record.value, record.self_repeat, record.at.step, record.parse_state) == (None, None, None, "ok")
+    assert record.value_text == "unknown"
+
+
+@pytest.mark.parametrize(("text", "value"), [("NaN", math.nan), ("inf", math.inf), ("-inf", -math.inf), ("1e-5", 1e-5)])
+def test_numbers(text: str, value: float) -> None:
+    (record,) = records(seed(value=text))
+    assert record.parse_state == "ok"
+    assert record.value is not None and (record.value == value or math.isnan(value) and math.isnan(record.value))
+
+
+@pytest.mark.parametrize("change", [{"value": "abc"}, {"step": "3.5"}, {"step": "9" * 19}, {"self_repeat": "1_0"}])
+def test_no_number_is_an_error(change: dict[str, str]) -> None:
+    (record,) = records(seed(**change))
+    assert record.parse_state == "parse_error"
+
+
+def test_a_field_said_twice_differently_is_an_error() -> None:
+    (record,) = records(seed(value="0.1").replace("value=0.1", "value=0.1 value=0.2"))
+    assert (record.value, record.parse_state, json.loads(record.extra)) == (0.1, "parse_error", {"value#2": "0.2"})
+
+
+def test_unknown_metric_and_extra_fields_in_order() -> None:
+    (record,) = records(seed(metric="my_mae").replace("repeat=1", "zeta=1 repeat=1 alpha='two words' note=\"q \\\" q\""))
+    assert record.parse_state == "unknown_metric"
+    assert list(json.loads(record.extra).items()) == [("zeta", "1"), ("alpha", "two words"), ("note", 'q " q')]
+
+
+def test_what_we_printed_is_skipped() -> None:
+    assert records(seed().replace("repeat=1", "repeat=1 producer=tic")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "look for [mismatch] run=<id> step=<n> in the log\n",
+        "[mismatch] rate looks bad today\n",
+        "the [mismatch] line\n",
+        '"[mismatch] run=a step=1 policy=2 metric=kl_k1"\n',
+        "[mismatch] colour=red\n",
+        "grep.log:7:[mismatch] run=a step=1 policy=2 metric=kl_k1\n",
+    ],
+)
+def test_prose(text: str) -> None:
+    assert records(text) == []
+
+
+def test_what_closes_an_incomplete_record() -> None:
+    head = "(W pid=1) [mismatch] run=a step=1\n"
+    assert len(records(head + "(W pid=1) something else\n" + "(W pid=1)   value=3\n")) == 1
+    first, second = records(head + head.replace("step=1", "step=2"))
+    assert (first.at.step, second.at.step) == (1, 2)
+    source = opened()
+    assert of(source.feed((head + "(W pid=2) x\n" * 39).encode()), Mismatch) == []
+    assert len(of(source.feed(b"(W pid=2) x\n" * 3), Mismatch)) == 1
+    source = opened()
+    assert len(of(source.feed((head + "z" * 70_000 + "\nx\n").encode()), Mismatch)) == 1
+
+
+def test_open_record_shows_at_once_and_state_does_not_change() -> None:
+    source = opened()
+    lines = seed().splitlines(keepends=True)
+    source.feed("".join(lines[:2]).encode())
+    before = source.state()
+    (record,) = of(source.peek(lines[2].rstrip().encode()), Mismatch)
+    assert (record.value, record.parse_state) == (0.0021, "incomplete")
+    assert source.state() == before
+    (record,) = of(source.feed("".join(lines[2:]).encode()), Mismatch)
+    same(record)
+
+
+def test_the_run_of_a_source_changes_with_its_records() -> None:
+    events = scan(seed(run="a") + seed(run="a") + seed(run="b") + seed(run="unknown"))
+    assert [(event.run, event.at.line_no) for event in of(events, SourceRun)] == [("a", 1), ("b", 9)]
+
+
+def test_writer_of_a_bare_record_is_its_rank() -> None:
+    events = scan(seed(rank="5"))
+    assert [event.at.proc for event in of(events, Mismatch)] == ["rank:5"]
+    assert [event.at.proc for event in of(events, ProcessSeen)] == ["rank:5"]
+    assert [event.at.proc for event in of(scan(seed(rank="5"), single_process=True, pid=7), Mismatch)] == ["pid:7"]
+    assert [event.at.proc for event in of(scan(seed(rank="unknown")), Mismatch)] == [""]
