@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -153,12 +154,11 @@ class Harness:
             self.clock.now += step
             self.poll()
         assert self.follower is not None
-        for _ in range(100):
-            if self.follower.drained():
-                break
-            self.follower.wait(0.05)
+        give_up = time.monotonic() + 20
+        while not self.follower.drained():
+            assert time.monotonic() < give_up, "never drained"
+            time.sleep(0.002)
             self.poll()
-        assert self.follower.drained()
 
     def once(self) -> None:
         """What `--once` does."""
@@ -197,13 +197,19 @@ class Harness:
     def gaps(self, path: Path | str) -> list[tuple[int, Gap]]:
         source = self.id_of(path)
         return [
-            (key[1], event) for key in sorted(self.events) if key[0] == source
-            for event in self.events[key] if isinstance(event, Gap)
+            (key[1], event)
+            for key in sorted(self.events)
+            if key[0] == source
+            for event in self.events[key]
+            if isinstance(event, Gap)
         ]
 
     def shown(self, path: Path | str) -> list[str]:
         source = self.id_of(path)
         return [
-            e.run for key in sorted(self.provisional) if key[0] == source
-            for e in self.provisional[key] if isinstance(e, SourceRun)
+            e.run
+            for key in sorted(self.provisional)
+            if key[0] == source
+            for e in self.provisional[key]
+            if isinstance(e, SourceRun)
         ]

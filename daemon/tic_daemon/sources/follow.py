@@ -236,6 +236,8 @@ class FileFollower:
 
         if listing(source.files) != listing(candidate.files):
             return True
+        if any(source.empty.get(file.path, file.size) != file.size for file in candidate.files):
+            return True
         return any(
             not file.gz
             and row.closed

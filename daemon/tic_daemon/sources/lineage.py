@@ -74,8 +74,6 @@ def _is_itself(file: Seen, one: Known) -> bool:
     prints = one.prints
     if file.inode != one.inode:
         return False
-    if prints.head_len == 0:  # nothing was ever read: whatever it holds now is its first content
-        return file.device == one.device
     if file.gz:
         return same_head(file, prints)  # its tail would cost decompressing all of it
     return file.size >= prints.offset and same_head(file, prints) and same_tail(file, prints)
@@ -83,8 +81,6 @@ def _is_itself(file: Seen, one: Known) -> bool:
 
 def _is_copy(file: Seen, one: Known) -> bool:
     prints = one.prints
-    if prints.head_len == 0:
-        return False
     if not file.gz and (file.size != prints.offset if one.closed else file.size < prints.offset):
         return False
     return same_head(file, prints) and same_tail(file, prints)

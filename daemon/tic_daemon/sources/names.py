@@ -21,7 +21,7 @@ from watchdog.events import (
     FileSystemEventHandler,
 )
 from watchdog.observers import Observer
-from watchdog.observers.api import ObservedWatch
+from watchdog.observers.api import BaseObserver, ObservedWatch
 
 _NAMES: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
@@ -43,34 +43,47 @@ class Names(FileSystemEventHandler):
     def __init__(self, rang: Callable[[], None]) -> None:
         self.broken = ""
         self._rang = rang
-        self._observer = Observer()
+        self._observer: BaseObserver | None = None
         self._watched: dict[str, tuple[ObservedWatch, bool]] = {}
-        self._observer.daemon = True
         self._started = False
 
     def watch(self, roots: Iterable[str], directories: Iterable[str]) -> None:
         """Watches `roots` with all below them, and those of `directories` that lie below none of them."""
+        observer = self._open()
+        if observer is None:
+            return
         wanted = {root: True for root in roots if os.path.isdir(root)}  # noqa: PTH112
         above = tuple(f"{root.rstrip('/')}/" for root in wanted)
         wanted.update({path: False for path in directories if path not in wanted and not path.startswith(above)})
         for path, (watch, recursive) in list(self._watched.items()):
             if wanted.get(path) is not recursive:
-                self._observer.unschedule(watch)
+                observer.unschedule(watch)
                 del self._watched[path]
         self.broken = ""
         for path, recursive in wanted.items():
             if path not in self._watched:
-                self._schedule(path, recursive)
+                self._schedule(observer, path, recursive)
         if self._watched and not self._started:
             try:
-                self._observer.start()
+                observer.start()
                 self._started = True
             except OSError as error:
                 self._fail("/", error)
 
-    def _schedule(self, path: str, recursive: bool) -> None:
+    def _open(self) -> BaseObserver | None:
+        """The observer. It takes an inotify instance when it is made, and there may be none left."""
+        if self._observer is None:
+            try:
+                self._observer = Observer()
+            except OSError as error:
+                self._fail("/", error)
+            else:
+                self._observer.daemon = True
+        return self._observer
+
+    def _schedule(self, observer: BaseObserver, path: str, recursive: bool) -> None:
         try:
-            watch = self._observer.schedule(self, path, recursive=recursive, event_filter=_NAMES)
+            watch = observer.schedule(self, path, recursive=recursive, event_filter=_NAMES)
         except (OSError, UnicodeError, KeyError) as error:
             self._fail(path, error)
         else:
@@ -86,7 +99,8 @@ class Names(FileSystemEventHandler):
 
     def close(self) -> None:
         """Ends watchdog's threads."""
-        if self._started:
-            self._observer.stop()
-            self._observer.join(timeout=5)
-            self._started = False
+        if self._observer is not None:
+            self._observer.stop()  # also when it never started: it reads inotify from the beginning
+            if self._started:
+                self._observer.join(timeout=5)
+            self._observer, self._started = None, False

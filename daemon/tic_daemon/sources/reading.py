@@ -97,7 +97,6 @@ class GzipReader:
         self._stream = zlib.decompressobj(wbits=31)
         self._raw_at = 0
         self._at = 0
-        self._fresh = True
 
     def look(self, position: int, before: bytes, limit: int) -> Look:
         """As `PlainReader.look`; `complete` when the stream's end has been reached."""
@@ -114,8 +113,7 @@ class GzipReader:
                     return Look("changed")
             data = self._read(fd, position + limit, keep=limit)
             end = len(data) < limit
-            done = end and (self._stream.eof or self._fresh) and self._at > 0
-            return Look("ok", data, end=end, complete=done)
+            return Look("ok", data, end=end, complete=end and self._stream.eof)
         except (OSError, zlib.error) as error:
             self._rewind()
             return Look("error", error=f"gzip: {error}")

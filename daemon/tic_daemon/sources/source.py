@@ -35,6 +35,7 @@ class Source:
         row: what the store is to know; `changed` while it has not been handed on.
         open: generations that are being read, by number.
         past: cursors of the others, by number.
+        empty: pieces that were passed over because nothing was in them, with their size.
         moved: cursors of closed generations whose file lies elsewhere now, not yet handed on.
     """
 
@@ -57,8 +58,8 @@ class Source:
         self.changed = True
         self.rejected = ""
         self.files: tuple[Seen, ...] = ()
+        self.empty: dict[str, int] = {}
         self.grown_at = float("-inf")
-        self._readers: dict[int, AnyReader] = {}
         self._scanner = scanner
         self._zone = ZoneGuess()
         self._known_size = stored.bytes_size if stored else 0
@@ -135,15 +136,24 @@ class Source:
             return
         self.rejected = ""
         self.files = tuple(files)
+        untouched = [self.open.pop(n) for n, one in list(self.open.items()) if one.position == 0]
         lineage = trace(files, list(self._known()), self.candidate.path)
         # The log is drained in order: what is older first, so that rows come out in the order of the bytes.
         for number, row in sorted(self.past.items()):
             self._settle_past(row, lineage.place.get(number), tick, now)
         for number, generation in sorted(self.open.items()):
-            self._settle_open(generation, lineage.place.get(number), tick)
+            self._settle_open(generation, lineage.place.get(number))
+        self._keep_unread(untouched)
+        self.empty = {}
         for file in lineage.new:
-            if file.size > 0 or file.path == self.candidate.path:
-                self._begin(file, tick, now)
+            # A piece without a byte does not count: who was there when it was rotated did not count it either.
+            if file.path == self.candidate.path or (file.size > 0 and read_range(file, 0, 1) != b""):
+                self._begin(file, untouched, tick, now)
+            else:
+                self.empty[file.path] = file.size
+        for generation in untouched:
+            if self.open.get(generation.number) is not generation:
+                generation.drop_reader()
         newest = max((*self.open, *self.past), default=0)
         for number, generation in self.open.items():
             generation.ending = generation.ending or number < newest
@@ -151,6 +161,8 @@ class Source:
 
     def _known(self) -> Iterable[Known]:
         for row in self.past.values():
+            if row.head_len == 0:
+                continue  # lost before a byte of it was read: nothing can be recognised as it
             prints = Prints(row.head_len, row.head_hash, row.byte_offset, row.tail_hash)
             yield Known(row.generation, row.device, row.inode, prints, row.closed)
         for one in self.open.values():
@@ -185,26 +197,43 @@ class Source:
         generation.recall(before, read_range(place, 0, min(HEAD_BYTES, row.head_len)) or b"")
         self._opened(generation, tick, now)
 
-    def _settle_open(self, generation: Generation, place: Seen | None, tick: float) -> None:
-        reader = self._readers.get(generation.number)
+    def _settle_open(self, generation: Generation, place: Seen | None) -> None:
+        reader = generation.reader
         if place is not None:
             same = reader is not None and (place.device, place.inode) == (reader.file.device, reader.file.inode)
             if reader is None or not same or reader.broken:
-                self._drop_reader(generation.number)
-                self._readers[generation.number] = self._reader(place)
+                generation.drop_reader()
+                generation.reader = self._reader(place)
             else:
                 reader.file = place
             generation.file = place
             generation.ending = generation.ending or place.path != self.candidate.path
-            return
-        if generation.position == 0:
-            # Nothing was ever in it: it does not count, and its number is the next one's.
-            self._drop_reader(generation.number)
-            del self.open[generation.number]
-        elif isinstance(reader, PlainReader) and reader.fd >= 0 and not reader.broken:
-            generation.ending = True  # the held descriptor still reads what has no name any more
+        elif generation.reads_without_name():
+            generation.ending = True
         else:
             self._lose(generation)
+
+    def _keep_unread(self, untouched: Sequence[Generation]) -> None:
+        """Generations of which nothing was read and whose file lies nowhere any more.
+
+        With a held descriptor they can still be read; if bytes were seen in them those are lost; and if nothing was
+        ever in them they do not count, and their number is the next one's.
+        """
+        here = {(file.device, file.inode) for file in self.files}
+        for generation in untouched:
+            reader = generation.reader
+            if (generation.file.device, generation.file.inode) in here:
+                continue
+            readable = generation.reads_without_name() and reader is not None and os.fstat(reader.fd).st_size > 0
+            if readable or generation.size > 0:
+                self._number(generation)
+                generation.ending = True
+                if not readable:
+                    self._lose(generation)
+
+    def _number(self, generation: Generation) -> None:
+        generation.number = max((*self.open, *self.past), default=-1) + 1
+        self.open[generation.number] = generation
 
     def _lose(self, generation: Generation) -> None:
         """The generation's unread rest is nowhere any more: the gap says from where, and to where if that is known."""
@@ -215,18 +244,24 @@ class Source:
         kind = "truncated" if truncated else "vanished"
         self.end(generation, generation.gap(kind, size if known else -1, detail))
 
-    def _begin(self, file: Seen, tick: float, now: float) -> None:
-        number = max((*self.open, *self.past), default=-1) + 1
-        generation = Generation(self._scanner, self._traits(file), number, file)
+    def _begin(self, file: Seen, untouched: Sequence[Generation], tick: float, now: float) -> None:
+        """The next generation; one that was known as empty until now goes on with its descriptor."""
+        key = (file.device, file.inode)
+        same = [one for one in untouched if (one.file.device, one.file.inode) == key and not one.file.gz]
+        if same and same[0].reader is not None and not same[0].reader.broken:
+            generation = same[0]
+            generation.file = generation.reader.file = file  # type: ignore[union-attr]
+        else:
+            generation = Generation(self._scanner, self._traits(file), 0, file)
+            self._opened(generation, tick, now)
         generation.ending = file.path != self.candidate.path
-        self.open[number] = generation
-        self._opened(generation, tick, now)
-        self.set(generation=number, bytes_size=file.size if not file.gz else 0)
+        generation.size = 0 if file.gz else file.size
+        self._number(generation)
+        self.set(generation=generation.number, bytes_size=generation.size)
 
     def _opened(self, generation: Generation, tick: float, now: float) -> None:
-        file = generation.file
-        self._readers[generation.number] = self._reader(file)
-        generation.grown_at = tick - max(0.0, now - file.mtime)
+        generation.reader = self._reader(generation.file)
+        generation.grown_at = tick - max(0.0, now - generation.file.mtime)
 
     def _reader(self, file: Seen) -> AnyReader:
         return GzipReader(file) if file.gz else PlainReader(file, hold=not self.candidate.network)
@@ -236,8 +271,8 @@ class Source:
         return replace(self.candidate.traits, reference_time=when)
 
     def reader(self, generation: Generation) -> AnyReader | None:
-        """What reads the generation now; None if nothing does."""
-        return self._readers.get(generation.number)
+        """What reads the generation now; None if nothing does, or if its number is another one's by now."""
+        return generation.reader if self.open.get(generation.number) is generation else None
 
     def name_leads_elsewhere(self, generation: Generation) -> bool:
         """The path of the generation is missing or another file now."""
@@ -249,15 +284,14 @@ class Source:
 
     def holds_the_only_way(self, generation: Generation) -> bool:
         """The generation has no name any more, and no newer one has taken its place."""
-        reader = self._readers.get(generation.number)
+        reader = generation.reader
         newest = max((*self.open, *self.past), default=0)
         return reader is not None and generation.number == newest and reader.unlinked()
 
     def reject(self, why: str) -> None:
         """Its first bytes are no log's. It is left alone until another file takes the name."""
         self.rejected = why
-        for number in list(self.open):
-            self._drop_reader(number)
+        self.close()
         self.open.clear()
         self.set(state="unreadable", error=f"no log: {why}")
 
@@ -265,18 +299,13 @@ class Source:
         """Finishes the generation. It stays in `open` until `reaped`."""
         generation.finish(gap)
         generation.at_end = True
-        self._drop_reader(generation.number)
+        generation.drop_reader()
 
     def reaped(self, row: CursorRow) -> None:
         """The cursor was handed on; a closed generation becomes past."""
         if row.closed:
             self.open.pop(row.generation, None)
             self.past[row.generation] = row
-
-    def _drop_reader(self, number: int) -> None:
-        reader = self._readers.pop(number, None)
-        if reader is not None:
-            reader.close()
 
     # --- state -------------------------------------------------------------------------------------------------------
 
@@ -306,8 +335,8 @@ class Source:
 
     def close(self) -> None:
         """Lets all descriptors go."""
-        for number in list(self._readers):
-            self._drop_reader(number)
+        for generation in self.open.values():
+            generation.drop_reader()
 
 
 def pieces_on_disk(base: str) -> list[Seen]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.sources.identity import HEAD_BYTES, TAIL_BYTES, Prints, Seen, fingerprint
+from tic_daemon.sources.reading import AnyReader, PlainReader
 from tic_daemon.store.rows import CursorRow
 
 LINE_LIMIT = 1 << 20
@@ -66,6 +67,7 @@ class Generation:
         closed: finished.
         at_end: nothing more was there at the last look; complete: nothing more can come (gzip).
         swept: the follower's sweep has it.
+        reader: what reads its bytes; None if they lie nowhere.
         size: bytes that it was last seen to have.
         grown_at: when bytes were last found, by the follower's clock.
         head: its first bytes, at most 1 KiB; b"" if not known.
@@ -85,6 +87,7 @@ class Generation:
         self.at_end = False
         self.complete = False
         self.swept = False
+        self.reader: AnyReader | None = None
         self.grown_at = 0.0
         self.head = b""
         self._before = b""
@@ -124,6 +127,16 @@ class Generation:
         """After `resume`: the 64 bytes before `offset` and the first bytes, as read back from the file."""
         self._before = before
         self.head = head[:HEAD_BYTES]
+
+    def reads_without_name(self) -> bool:
+        """A held descriptor still reads it, wherever its name went."""
+        return isinstance(self.reader, PlainReader) and self.reader.fd >= 0 and not self.reader.broken
+
+    def drop_reader(self) -> None:
+        """Closes and forgets the reader."""
+        if self.reader is not None:
+            self.reader.close()
+            self.reader = None
 
     def take(self, data: bytes) -> None:
         """Takes the bytes at `position`; at most `room`."""
