@@ -232,6 +232,35 @@ def test_mig_instance_names_its_gpu() -> None:
     assert [(f.kind, f.bus, f.code) for f in found] == [("xid.app", "0000:5d:00", "13")]
 
 
+# The runtime's own table of errors
+
+CUDA_ERRORS = [
+    tuple(line.split("\t"))
+    for line in (CORPUS / "faults" / "cuda_errors.tsv").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def test_every_error_of_the_cuda_runtime_has_its_class() -> None:
+    """A false lock throws away a good run, a missed one lets rubbish in: all 132 texts, in four printers' shapes."""
+    severity = {rule.kind: rule.severity for rule in RULES.fault_rules()}
+    assert len(CUDA_ERRORS) == 132
+    for code, group, text in CUDA_ERRORS:
+        locking = group == "lock"
+        wanted = {"lock": {"L", "LH"}, "capture": {"N"}, "usable": {"E"}}[group]
+        for shape in ("torch.AcceleratorError: CUDA error", "RuntimeError: HIP error"):
+            kinds = confirmed(f"[rank3]: {shape}: {text}")
+            assert {severity[kind] for kind in kinds} <= wanted and kinds, (code, text, kinds)
+        for line in (
+            f"CUDA Error: {text.translate({40: '', 41: ''})} ({code}) /fi/prefill.cuh: line 23 at function cudaFoo",
+            f"gpu-b07:902203:903116 [3] src/transport/p2p.cc:274 NCCL WARN Cuda failure {code} '{text}'",
+            f"[rank5]: RuntimeError: CUDA runtime exception (csrc/launch.cuh:88): {code} (cudaErrorFoo, {text})",
+        ):
+            kinds = confirmed(line)
+            assert kinds, line
+            assert bool(kinds & LOCKING) == locking, line
+
+
 # What must not lock
 
 
