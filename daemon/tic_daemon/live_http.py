@@ -184,7 +184,7 @@ class Endpoint:
                 body += chunk
             elif size > 4 * limit:
                 raise too_large
-        # Somewhat too large is read to its end and thrown away: a client that is still sending would not see the answer.
+        # Somewhat too large is read to its end and thrown away: a client that still sends would not see the answer.
         if size > limit:
             raise too_large
         return bytes(body)
@@ -192,7 +192,7 @@ class Endpoint:
     # -- running
 
     async def _answer(self, ask: Ask, deadline: float, gone: asyncio.Future[None]) -> Answer | None:
-        """The result; None if the client left. The place comes back when the thread ends, not when we stop waiting."""
+        """The result; None if the client left. Its place comes back when the thread ends, not when we stop waiting."""
         if not await self._place(deadline, gone):
             return None
         if self._stopping:

@@ -230,7 +230,8 @@ def test_an_answer_that_is_none(answer: bytes) -> None:
 def test_it_imports_neither_duckdb_nor_arrow_nor_a_toolkit() -> None:
     code = (
         "import json, sys\nimport tic_daemon.store.http_reader\n"
-        "print(json.dumps([m for m in ('duckdb', 'pyarrow', 'textual', 'torch', 'wandb', 'uvicorn') if m in sys.modules]))"
+        "heavy = ('duckdb', 'pyarrow', 'textual', 'torch', 'wandb', 'uvicorn')\n"
+        "print(json.dumps([name for name in heavy if name in sys.modules]))"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "daemon")])}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
