@@ -37,10 +37,13 @@ def test_random_bytes_long_lines_nuls_and_bad_utf8(tmp_path: Path) -> None:
     (tmp_path / "latin.log").write_bytes(b"caf\xe9 \xff\xfe\n" + RECORD.format(run="b\udcff", step=5).encode("utf-8", "surrogateescape"))
     store = once(tmp_path)
     assert ask(store, "SELECT step FROM mismatches ORDER BY step") == [(1,), (2,), (3,), (4,), (5,)]
-    assert ask(store, "SELECT run_id FROM mismatches WHERE step = 5") == [("b\\xff",)]
+    ((run, raw),) = ask(store, "SELECT run_id, raw FROM mismatches WHERE step = 5")
+    assert run == "b\ufffd"
+    assert "run=b\\xff " in str(raw), "the bytes themselves are kept"
     skipped = dict(ask(store, "SELECT path, skipped FROM sources"))  # type: ignore[arg-type]
     assert skipped[str(tmp_path / "long.log")] > 8_000_000
-    assert skipped[str(tmp_path / "hole.log")] >= 300_000
+    nuls = dict(ask(store, "SELECT path, nul_bytes FROM sources"))  # type: ignore[arg-type]
+    assert nuls[str(tmp_path / "hole.log")] == 300_000
 
 
 @pytest.mark.slow
