@@ -35,6 +35,10 @@ _NOTICE_S = 6.0
 _LATE_S = 1.5  # a mark that no reading shows after this is "not yet recorded"
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class TicApp(App[str | None], inherit_bindings=False):
     """The screen.
 
@@ -42,7 +46,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         target: the store, as `open_reader` takes it.
         look: the theme; None: the one for this terminal.
         say: writes a mark; None: marks cannot be written here, `why_not` says why.
-        opener: makes readers; tests give their own.
+        opener, clock: makes readers, tells the time for ages; tests give their own.
     """
 
     CSS_PATH = "styles/tic.tcss"
@@ -60,7 +64,9 @@ class TicApp(App[str | None], inherit_bindings=False):
         say: Sayer | None = None,
         why_not: str = "",
         opener: Opener | None = None,
+        clock: Callable[[], datetime] = _now,
     ) -> None:
+        self.clock = clock
         self.look = look or choose(load_all(), "", no_color=terminal.no_color())
         super().__init__(ansi_color=True if self.look.ansi else None)
         self.register_theme(self.look.theme())
@@ -175,7 +181,7 @@ class TicApp(App[str | None], inherit_bindings=False):
     def toggle_freeze(self) -> None:
         """Holds what is shown, or catches up."""
         if self.frozen_at is None:
-            self.frozen_at = datetime.now(UTC)
+            self.frozen_at = self.clock()
         else:
             self.frozen_at = None
             held, self._held = self._held, {}

@@ -31,6 +31,7 @@ class Run:
     mismatches: int
     faults: int
     marked: bool
+    named_by_us: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,15 @@ class Fault:
     kind: Safe
     verdict: Safe
     locks: bool | None
-    rank: Safe | None
+    rank: int | None
     pid: int | None
     host: Safe | None
     code: Safe | None
     step: int | None
-    text: str  # not yet safe, as `Mismatch.raw`
+    text: Safe
+    raw: str  # not yet safe, as `Mismatch.raw`
+    title: Safe | None
+    reason: Safe | None
     echo_of: int | None
     path: Safe | None
     line_no: int
@@ -123,14 +127,18 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A line of view `locks`: one locked attempt, and how many of its records came after or in unknown order."""
+    """A line of view `locks`: one locked attempt, and how many of its records came after or in unknown order.
+
+    `candidates` holds more than one rec_id where it is undecided which fault was first.
+    """
 
     run_id: Safe
     attempt: int
     first_fault_rec_id: int | None
-    locked_after: int
-    locked_order_unknown: int
-    suspect: int
+    candidates: list[int] | None
+    after_fault: int
+    order_unknown: int
+    would_help: Safe | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +148,7 @@ class ExecField:
     run_id: Safe
     attempt: int | None
     role: Safe | None
-    rank: Safe | None
+    rank: int | None
     host: Safe | None
     pid: int | None
     field: Safe
@@ -249,6 +257,7 @@ class RunView:
 
     run: Run
     locks: tuple[Lock, ...]
+    suspect: int
     first_fault: Fault | None
     faults: tuple[Fault, ...]
     faults_total: int
@@ -280,7 +289,7 @@ class Demand:
     columns: int = 0
 
 
-_RAW = frozenset({"raw", "text"})
+_RAW = frozenset({"raw"})
 
 
 def columns(kind: type[Any]) -> str:

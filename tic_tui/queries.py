@@ -209,6 +209,9 @@ def run_view(reader: Reader, run: Run, demand: Demand, top: int, read_at: dateti
     return RunView(
         run=run,
         locks=tuple(locks),
+        suspect=_rows(
+            reader, "SELECT coalesce(sum(suspect), 0) FROM attempts WHERE run_id = ? AND attempt = ?", [run_id, run.attempt]
+        )[0][0],
         first_fault=first,
         faults=tuple(sorted(faults, key=lambda f: f.rec_id)),
         faults_total=run.faults,

@@ -15,7 +15,7 @@ NOW = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 SCHEMA = """
 CREATE TABLE runs (run_id VARCHAR, attempt INTEGER, state VARCHAR, locked BOOLEAN, first_fault_rec_id BIGINT,
   last_step BIGINT, last_event_at TIMESTAMP, last_observed_at TIMESTAMP, mismatches BIGINT, faults BIGINT,
-  wandb_gaps BIGINT, marked BOOLEAN);
+  wandb_gaps BIGINT, marked BOOLEAN, named_by_us BOOLEAN);
 CREATE TABLE mismatches (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, step BIGINT, step_carried BOOLEAN,
   policy VARCHAR, input VARCHAR, phase VARCHAR, rank VARCHAR, repeat VARCHAR, scope VARCHAR, intervention VARCHAR,
   metric VARCHAR, value DOUBLE, reference VARCHAR, self_repeat DOUBLE, noise_ratio DOUBLE, report VARCHAR,
@@ -25,11 +25,13 @@ CREATE TABLE mismatches (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, step BI
   generation INTEGER, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP,
   observed_at TIMESTAMP, raw VARCHAR);
 CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VARCHAR, kind VARCHAR, verdict VARCHAR,
-  locks BOOLEAN, rank VARCHAR, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, echo_of BIGINT,
+  locks BOOLEAN, rank INTEGER, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, raw VARCHAR,
+  title VARCHAR, reason VARCHAR, echo_of BIGINT,
   path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP);
-CREATE TABLE locks (run_id VARCHAR, attempt INTEGER, first_fault_rec_id BIGINT, locked_after BIGINT,
-  locked_order_unknown BIGINT, suspect BIGINT);
-CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank VARCHAR, host VARCHAR, pid BIGINT,
+CREATE TABLE locks (run_id VARCHAR, attempt INTEGER, first_fault_rec_id BIGINT, candidates BIGINT[],
+  after_fault BIGINT, order_unknown BIGINT, would_help VARCHAR);
+CREATE TABLE attempts (run_id VARCHAR, attempt INTEGER, suspect BIGINT);
+CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank INTEGER, host VARCHAR, pid BIGINT,
   field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
 CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, role VARCHAR, track VARCHAR, phase VARCHAR,
   version VARCHAR);
@@ -92,7 +94,7 @@ class FakeStore:
     def run(self, run_id: str, *, state: str = "moving", locked: bool = False, attempt: int = 1, seen: int = 0) -> None:
         at = NOW - timedelta(seconds=seen)
         self.write(
-            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 11, ?, ?, 0, 0, 0, false)",
+            "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 11, ?, ?, 0, 0, 0, false, false)",
             [run_id, attempt, state, locked, 9001 if locked else None, at, at],
         )
         self.write("INSERT INTO sources VALUES (1, ?, 100, ?, 'growing')", [run_id, at])
@@ -123,9 +125,9 @@ class FakeStore:
         locks: bool = True, step: int | None = 8, text: str = "CUDA error: an illegal memory access was encountered",
     ) -> None:  # fmt: skip
         self.write(
-            "INSERT INTO faults VALUES (?, ?, 1, 'L', ?, ?, ?, '3', 4524, 'node1', '700', ?, ?, NULL,"
-            " ?, 812, 90210, 91, ?, ?)",
-            [rec_id, run_id, kind, verdict, locks, step, text, f"/logs/{run_id}/worker-3.log", NOW, NOW],
+            "INSERT INTO faults VALUES (?, ?, 1, 'L', ?, ?, ?, 3, 4524, 'node1', '700', ?, ?, ?,"
+            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?)",
+            [rec_id, run_id, kind, verdict, locks, step, text, text, f"/logs/{run_id}/worker-3.log", NOW, NOW],
         )
         self.write("UPDATE runs SET faults = faults + 1 WHERE run_id = ?", [run_id])
         self.grow()
@@ -144,17 +146,18 @@ class FakeStore:
         self.fault(9001, "grpo-tiny-a", step=14)
         self.fault(9002, "grpo-tiny-a", kind="nccl_watchdog_timeout", locks=False, step=15,
                    text="[rank2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=412)")  # fmt: skip
-        self.write("INSERT INTO locks VALUES ('grpo-tiny-a', 1, 9001, 9, 2, 4)")
+        self.write("INSERT INTO locks VALUES ('grpo-tiny-a', 1, 9001, [9001], 9, 2, 'timestamps on rank 2')")
+        self.write("INSERT INTO attempts VALUES ('grpo-tiny-a', 1, 4)")
         self.run("ppo-qwen3-8b-dapo-longer-name", seen=90, state="quiet")
         for n in range(12):
             self.mismatch(300 + n, "ppo-qwen3-8b-dapo-longer-name", step=n, value=0.002 + 0.0002 * (n % 5))
         self.run("sft-warmup", state="ended", seen=86400 * 3)
         for role, graph in (("rollout", "FULL_AND_PIECEWISE"), ("trainer", None)):
             self.write(
-                "INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, ?, '0', 'node1', 4521, 'graph_mode', ?, ?, ?, ?)",
+                "INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, ?, 0, 'node1', 4521, 'graph_mode', ?, ?, ?, ?)",
                 [role, "FULL", graph, NOW, NOW],
             )
-        self.write("INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, 'rollout', '0', 'node1', 4521, 'prefix_cache',"
+        self.write("INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, 'rollout', 0, 'node1', 4521, 'prefix_cache',"
                    " NULL, 'on', ?, ?)", [NOW, NOW])  # fmt: skip
         self.write("INSERT INTO weight_lifecycle VALUES (50, 'grpo-tiny-a', 'rollout', 'residency', 'awake', NULL)")
         self.write("INSERT INTO steps SELECT 'grpo-tiny-a', range FROM range(20)")

@@ -13,10 +13,10 @@ from tic_tui.safe import safe_lines
 
 def fault_words(fault: Fault) -> str:
     """Kind, rank, pid, step of a fault; what is unknown is left out here and shown in its details."""
-    words = [str(fault.kind)]
+    words = [str(fault.title or fault.kind)]
     if fault.severity:
         words.append(f"severity {fault.severity}")
-    if fault.rank is not None and fault.rank != "":
+    if fault.rank is not None:
         words.append(f"rank {fault.rank}")
     if fault.pid is not None:
         words.append(f"pid {fault.pid}")
@@ -46,10 +46,12 @@ def banner(view: RunView, now: datetime, width: int, glyphs: Glyphs, *, tall: bo
         return [*lines, evidence]
     ago = age(fault.event_at or fault.observed_at, now)
     seen = ago if ago in {"now", "unknown"} else f"{ago} ago"
-    what = Builder(width, glyphs).add(f"  first fault: {fault_words(fault)}", "banner").right(seen, "banner").line()
+    undecided = len(lock.candidates or ()) if lock is not None else 0
+    first = "first fault" if undecided < 2 else f"first of {undecided} candidates"
+    what = Builder(width, glyphs).add(f"  {first}: {fault_words(fault)}", "banner").right(seen, "banner").line()
     place = clip_left(clean(fault.place, glyphs), max(10, width - 4), glyphs.ellipsis)
     where = Builder(width, glyphs).add("  " + place, "locked").line()
-    text = Builder(width, glyphs).add("  " + first_line(fault.text), "dim").line()
+    text = Builder(width, glyphs).add("  " + first_line(fault.text or fault.raw), "dim").line()
     return [*lines, what, where, text, evidence] if tall else [*lines, where, evidence]
 
 
@@ -70,9 +72,12 @@ def _locked(view: RunView, lock: Lock | None, width: int, glyphs: Glyphs) -> Lin
     b = Builder(width, glyphs).add(f"{glyphs.locked} LOCKED", "locked").add(f" attempt {view.run.attempt}", "banner")
     if lock is None:
         return b.add(": later numbers are no evidence", "banner").line()
-    b.add(f": {count(lock.locked_after)} records after the fault", "banner")
-    b.add(f", {count(lock.locked_order_unknown)} order unknown", "banner")
-    return b.add(f", {count(lock.suspect)} suspect", "suspect").line()
+    b.add(f": {count(lock.after_fault)} records after the fault", "banner")
+    b.add(f", {count(lock.order_unknown)} order unknown", "banner")
+    b.add(f", {count(view.suspect)} suspect", "suspect")
+    if lock.order_unknown and lock.would_help:
+        b.add_if_fits(f"   ({lock.would_help})", "dim")
+    return b.line()
 
 
 def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:

@@ -28,20 +28,28 @@ def status_line(
     crumbs: Sequence[str], link: Link, now: datetime, width: int, glyphs: Glyphs, *, frozen_at: datetime | None = None
 ) -> Line:
     """Where the reader is, and what the screen hangs on."""
-    words, tone = link_text(link, now)
+    said, tone = link_text(link, now)
     sign = {"connected": glyphs.moving if link.kind != "file" else glyphs.ended, "pending": glyphs.quiet}
     if width < 60:
-        words = "file" if link.state == "connected" and link.kind == "file" else link.state
-    right = f"{sign.get(link.state, glyphs.unreadable)} {words}"
+        said = "file" if link.state == "connected" and link.kind == "file" else link.state
+    right = f"{sign.get(link.state, glyphs.unreadable)} {said}"
     frozen = "" if frozen_at is None else f" FROZEN since {clock(frozen_at)} "
     b = Builder(width, glyphs)
-    left = f" {glyphs.ascending} ".join(crumbs)
-    b.add(" ")
     room = max(8, width - width_of(right) - width_of(frozen) - 5)
+    words = list(crumbs)
+    # Whole words go first, the least telling ones: the program's name, then what stands at the end.
+    while len(words) > 1 and width_of(clean(_joined(words, glyphs), glyphs)) > room:
+        words.pop(0 if words[0] == "tic" else -1)
+    left = _joined(words, glyphs)
+    b.add(" ")
     b.add(clip_left(clean(left, glyphs), room, glyphs.ellipsis), "title")
     if frozen:
         b.add("  ").add(frozen, "stale")
     return b.right(right + " ", tone).line()
+
+
+def _joined(words: Sequence[str], glyphs: Glyphs) -> str:
+    return f" {glyphs.ascending} ".join(words)
 
 
 def footer(keys: Sequence[Key], notice: str, notice_tone: str, width: int, glyphs: Glyphs) -> Line:

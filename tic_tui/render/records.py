@@ -85,12 +85,12 @@ def fault_row(fault: Fault, now: datetime, width: int, glyphs: Glyphs, *, select
     b.cell(fault.kind, 26 if width >= 80 else 16, tone)
     b.cell("step ?" if fault.step is None else f"step {fault.step}", 9, "text")
     if width >= 60:
-        b.cell("rank ?" if fault.rank in {None, ""} else f"rank {fault.rank}", 8, "text")
+        b.cell("rank ?" if fault.rank is None else f"rank {fault.rank}", 8, "text")
     if width >= 100:
         b.cell("pid ?" if fault.pid is None else f"pid {fault.pid}", 12, "dim")
     if width >= 70:
         b.cell(age(fault.event_at or fault.observed_at, now), 7, "dim")
-    return b.add(first_line(fault.text), "dim").line()
+    return b.add(first_line(fault.text or fault.raw), "dim").line()
 
 
 def mark_row(mark: Mark, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
@@ -130,6 +130,9 @@ def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
     locks = bool(fault.locks) and fault.verdict == "confirmed"
     head = [
         ("effect", "locks the attempt" if locks else "does not lock", "locked" if locks else "text"),
+        ("what", fault.title or fault.kind, "text"),
+        ("reason", fault.reason or "-", "text"),
+        ("text", fault.text, "text"),
         ("place", f"{fault.place}  offset {fault.byte_offset}  length {fault.byte_length}", "key"),
     ]
     names = (
@@ -137,7 +140,7 @@ def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
     )  # fmt: skip
     rest = [(name, getattr(fault, name), "text") for name in names]
     times = [("event_at", _time(fault.event_at), "text"), ("observed_at", _time(fault.observed_at), "text")]
-    return _fields(head, width, glyphs) + _raw(fault.text, width, glyphs) + _fields([*rest, *times], width, glyphs)
+    return _fields(head, width, glyphs) + _raw(fault.raw or fault.text, width, glyphs) + _fields([*rest, *times], width, glyphs)
 
 
 def _time(at: datetime | None) -> str:

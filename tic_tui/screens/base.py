@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -49,7 +48,7 @@ class View(Screen[None], inherit_bindings=False):
     def draw_frame(self) -> None:
         """Status line and footer."""
         app = tic_app(self)
-        now = datetime.now(UTC)
+        now = tic_app(self).clock()
         width = self.size.width
         self.query_one("#status", Painted).paint(
             [chrome.status_line(self.crumbs(), app.link, now, width, app.glyphs, frozen_at=app.frozen_at)]

@@ -52,8 +52,7 @@ class InspectScreen(View):
         return str(self.item.run_id), self.item.attempt, record
 
     def copy_text(self) -> str:
-        raw = self.item.raw if isinstance(self.item, Mismatch) else self.item.text
-        return f"{self.item.place} offset {self.item.byte_offset} length {self.item.byte_length}\n{raw}"
+        return f"{self.item.place} offset {self.item.byte_offset} length {self.item.byte_length}\n{self.item.raw}"
 
     def action_back(self) -> None:
         tic_app(self).pop_screen()

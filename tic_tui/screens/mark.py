@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -140,7 +139,7 @@ class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
         glyphs, width = app.glyphs, max(1, self.query_one("#mark-title").size.width)
         head = chrome.panel_head("retract a mark", f"of {self._run}", width, glyphs)
         self.query_one("#mark-title", Painted).paint([head])
-        now = datetime.now(UTC)
+        now = tic_app(self).clock()
         rows = [records.mark_row(m, now, width, glyphs, selected=False) for m in self._marks]
         self.query_one(LineList).show(rows)
         tab = shown_choice(app.keymap)

@@ -7,7 +7,7 @@ state. The lock, the newest number that is evidence, and the table stay.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -56,7 +56,8 @@ class RunScreen(View):
             return ("tic", "run", name)
         run = view.run
         step = "step unknown" if run.last_step is None else f"step {run.last_step}"
-        crumbs = (f"{name} #{run.attempt}", f"{app.glyphs.state(run.state)} {run.state}", step)
+        ours = " (our name)" if run.named_by_us else ""
+        crumbs = (f"{name} #{run.attempt}{ours}", f"{app.glyphs.state(run.state)} {run.state}", step)
         return crumbs[:2] if self.size.width < 60 else ("tic", *crumbs)
 
     # --- drawing ---
@@ -71,13 +72,11 @@ class RunScreen(View):
             self.query_one(FaultList).show(())
         width = self.size.width
         none = self.query_one("#none", Painted)
-        none.display = view is None
-        for selector in ("#banner", "#state", "#plot", "#marks", "#fault-panel", "#mismatch-head", "#mismatches"):
-            self.query_one(selector).display = view is not None
+        self._arrange(view)
         if view is None:
             none.paint([Builder(width, app.glyphs).add(f"  {self._nothing()}", "dim").line()])
             return
-        now = datetime.now(UTC)
+        now = tic_app(self).clock()
         tall = self.size.height >= 16
         self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs, tall=tall))
         self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs) if tall else [])
@@ -86,6 +85,15 @@ class RunScreen(View):
         self._sync_faults(view)
         table.show(view.window)
         self._head(view)
+
+    def _arrange(self, view: RunView | None) -> None:
+        """Which panels there are. Each is set once a drawing: off and on again would cost a layout."""
+        tall, there = self.size.height >= 16, view is not None
+        self.query_one("#none").display = not there
+        for selector in ("#banner", "#state", "#marks", "#mismatch-head", "#mismatches"):
+            self.query_one(selector).display = there
+        self.query_one("#plot").display = there and self.plot_height() > 0
+        self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
 
     def _nothing(self) -> str:
         app = tic_app(self)
@@ -97,7 +105,6 @@ class RunScreen(View):
     def _sync_plot(self, view: RunView) -> None:
         panel, app = self.query_one("#plot", Painted), tic_app(self)
         height = self.plot_height()
-        panel.display = height > 0
         if height:
             fault = view.first_fault
             at = fault.step if fault is not None and view.run.locked else None
@@ -124,7 +131,6 @@ class RunScreen(View):
         panel, faults, app = self.query_one("#fault-panel"), self.query_one(FaultList), tic_app(self)
         faults.show(view.faults)
         rows = min(len(view.faults), max(2, self.size.height // 6))
-        panel.display = bool(view.faults) and self.size.height >= 16
         panel.styles.height = rows + 1
         total = view.faults_total
         extra = count(total) if total <= len(view.faults) else f"{len(view.faults)} shown of {count(total)}"
@@ -176,7 +182,7 @@ class RunScreen(View):
         item = self.selected()
         if item is None:
             return tic_app(self).selected_run or ""
-        return f"{item.place}\n{item.raw if isinstance(item, Mismatch) else item.text}"
+        return f"{item.place}\n{item.raw}"
 
     def action_open(self) -> None:
         if (item := self.selected()) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from textual.geometry import Size
 from textual.message import Message
@@ -45,7 +44,7 @@ class RunList(Listing):
         assert self.view is not None  # noqa: S101  row_count is 0 without one
         run = self.view.runs[index]
         newest = self.view.newest.get((str(run.run_id), run.attempt))
-        now, glyphs = datetime.now(UTC), tic_app(self).glyphs
+        now, glyphs = tic_app(self).clock(), tic_app(self).glyphs
         return runs.row(run, newest, now, width, glyphs, state=self.state_width, selected=selected)
 
 
@@ -169,7 +168,7 @@ class FaultList(Listing):
         self.repaint()
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
-        now = datetime.now(UTC)
+        now = tic_app(self).clock()
         return records.fault_row(self.faults[index], now, width, tic_app(self).glyphs, selected=selected)
 
 

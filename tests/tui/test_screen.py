@@ -1,0 +1,427 @@
+"""Keys and readings, through a real app on a headless driver. No sleep stands for a condition: each waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widget import Widget
+
+from tests.tui.fake import NOW, FakeStore
+from tic_tui import theming
+from tic_tui.app import TicApp
+from tic_tui.bindings import TABLE, Keymap
+from tic_tui.glyphs import ASCII
+from tic_tui.model import Demand
+from tic_tui.screens.help import HelpScreen
+from tic_tui.screens.inspect import InspectScreen
+from tic_tui.screens.mark import MarkScreen, RetractScreen, Said
+from tic_tui.screens.run import RunScreen
+from tic_tui.screens.runs import RunsScreen
+from tic_tui.widgets.lists import FaultList, MismatchTable
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+
+
+@dataclass
+class Stage:
+    """An app on a store, with what was said."""
+
+    app: TicApp
+    store: FakeStore
+    pilot: Pilot[str | None]
+    said: list[Said] = field(default_factory=list)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        for _ in range(400):
+            if condition():
+                await self.pilot.pause()
+                return
+            await self.pilot.pause(0.02)
+        raise AssertionError(f"never came true; the screen shows\n{self.text}")
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+        await self.pilot.pause()
+
+    @property
+    def text(self) -> str:
+        return self.app.frame_text()
+
+    async def shows(self, *words: str) -> None:
+        await self.until(lambda: all(w in self.text for w in words))
+
+    async def open_run(self, run: str = "grpo-tiny-a") -> MismatchTable:
+        self.app.show_run(run)
+        await self.until(lambda: self.app.run_view is not None and isinstance(self.app.screen, RunScreen))
+        return self.app.screen.query_one(MismatchTable)
+
+
+@asynccontextmanager
+async def stage(
+    size: tuple[int, int] = (80, 24), *, demo: bool = True, store: FakeStore | None = None, read_only: bool = False,
+    acknowledge: bool = True, ascii_only: bool = False,
+) -> AsyncIterator[Stage]:  # fmt: skip
+    store = store or FakeStore()
+    if demo:
+        store.demo()
+    said: list[Said] = []
+
+    def say(what: Said) -> str:
+        said.append(what)
+        if acknowledge and what.verdict != "retract":
+            store.mark(f"id-{len(said)}", what.run_id, verdict=what.verdict, reason=what.reason)
+        if acknowledge and what.verdict == "retract":
+            store.write("UPDATE marks SET retracted = true WHERE id = ?", [what.target])
+        return f"id-{len(said)}"
+
+    app = TicApp(
+        "/ws", opener=store.open, say=say, look=theming.load_all()["tic-dark"], keymap=Keymap(read_only=read_only),
+        clock=lambda: NOW.replace(tzinfo=UTC),
+        **({"glyphs": ASCII} if ascii_only else {}),
+    )  # fmt: skip
+    async with app.run_test(size=size) as pilot:
+        made = Stage(app, store, pilot, said)
+        await made.until(lambda: app.runs_view is not None)
+        yield made
+
+
+async def test_enter_goes_deeper_and_backspace_returns() -> None:
+    async with stage() as s:
+        assert isinstance(s.app.screen, RunsScreen)
+        await s.press("enter")
+        await s.shows("LOCKED attempt 1", "rollout", "FOLLOW", "newest evidence: step 12")
+        await s.press("enter")
+        assert isinstance(s.app.screen, InspectScreen)
+        await s.shows("/logs/grpo-tiny-a/worker-0.log:557  offset 33360  length 240", "value=0.0968", "after the CUDA fault")
+        await s.press("backspace")
+        await s.press("tab")
+        assert isinstance(s.app.screen.focused, FaultList)
+        await s.press("down", "enter")
+        await s.shows("does not lock", "nccl_watchdog_timeout", "offset 90210  length 91")
+        await s.press("escape", "backspace")
+        assert isinstance(s.app.screen, RunsScreen)
+
+
+async def test_numbers_switch_screens_and_the_selected_run_stays() -> None:
+    async with stage() as s:
+        await s.press("2")
+        await s.shows("no run selected")
+        await s.press("1", "down", "enter")
+        await s.shows("ppo-qwen3-8b-dapo-longer-name #1", "not locked")
+        await s.press("1")
+        assert isinstance(s.app.screen, RunsScreen)
+        await s.press("2")
+        await s.shows("ppo-qwen3-8b-dapo-longer-name #1")
+
+
+async def test_only_what_is_shown_is_asked_for() -> None:
+    async with stage() as s:
+        assert not any("exec_state_now" in sql or "locks" in sql for sql in s.store.asked)
+        await s.open_run()
+        assert any("exec_state_now" in sql for sql in s.store.asked)
+        assert not any("floor((step" in sql for sql in s.store.asked), "no plot at 80x24, so no plot query"
+        await s.press("1")
+        await s.until(lambda: s.app.feed._demand == Demand())
+        s.store.asked.clear()
+        s.store.grow()
+        await s.until(lambda: any("FROM runs" in sql for sql in s.store.asked))
+        assert not any("exec_state_now" in sql for sql in s.store.asked)
+
+
+async def test_an_unchanged_store_is_asked_the_pulse_alone_and_nothing_is_repainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as s:
+        await s.open_run()
+        await s.pilot.pause(0.5)
+        s.store.asked.clear()
+        refreshed: list[object] = []
+        monkeypatch.setattr(Widget, "refresh", lambda self, *_, **__: refreshed.append(self))
+        await s.until(lambda: len(s.store.asked) >= 2)
+        s.app._tick()
+        assert all("bytes_read" in sql for sql in s.store.asked), s.store.asked
+        assert refreshed == []
+        monkeypatch.undo()
+
+
+async def test_follow_pause_and_return() -> None:
+    async with stage() as s:
+        table = await s.open_run()
+        assert table.follows and table.selected is not None and table.selected.rec_id == 139
+        s.store.mismatch(200, "grpo-tiny-a", step=20)
+        await s.until(lambda: table.selected is not None and table.selected.rec_id == 200)
+        await s.press("up", "up")
+        await s.shows("PAUSED")
+        held = table.selected
+        row = table.cursor - table.scroll_offset.y
+        for n in range(3):
+            s.store.mismatch(201 + n, "grpo-tiny-a", step=21 + n)
+        await s.shows("PAUSED", "+3 new")
+        assert held is not None and table.selected is not None and table.selected.rec_id == held.rec_id == 138
+        assert table.cursor - table.scroll_offset.y == row
+        await s.press("f")
+        await s.shows("FOLLOW")
+        assert table.selected.rec_id == 203
+
+
+async def test_a_paused_reader_stays_although_thousands_arrive_and_old_rows_leave_the_window() -> None:
+    store = FakeStore()
+    async with stage(store=store) as s:
+        table = await s.open_run()
+        await s.press("up", "up", "up")
+        await s.shows("PAUSED")
+        held, row = table.selected, table.cursor - table.scroll_offset.y
+        store.write(
+            "INSERT INTO mismatches SELECT * REPLACE (range + 10000 AS rec_id) FROM range(2000), "
+            "(SELECT * FROM mismatches WHERE rec_id = 139)"
+            .replace("* REPLACE (range + 10000 AS rec_id)", "m.* REPLACE (range + 10000 AS rec_id)")
+            .replace("rec_id = 139)", "rec_id = 139) m")
+        )
+        store.write("UPDATE runs SET mismatches = mismatches + 2000 WHERE run_id = 'grpo-tiny-a'")
+        store.grow()
+        await s.shows("PAUSED", "+2000 new")
+        assert held is not None and table.selected is not None
+        assert (table.selected.rec_id, table.cursor - table.scroll_offset.y) == (held.rec_id, row)
+        await s.press("G")
+        await s.until(lambda: table.follows and table.selected is not None and table.selected.rec_id == 11999)
+        await s.press("g")
+        await s.until(lambda: table.selected is not None and table.selected.rec_id == 100)
+        assert table.cursor == 0 and len(table.window.rows) < 700
+        for _ in range(30):
+            await s.press("pagedown")
+            await s.pilot.pause(0.02)
+        assert table.selected.rec_id > 10000 and len(table.window.rows) < 700
+
+
+@pytest.mark.slow
+async def test_the_window_moves_back_past_its_edge_row_by_row() -> None:
+    store = FakeStore()
+    store.run("long")
+    store.mismatch(0, "long")
+    store.write("INSERT INTO mismatches SELECT m.* REPLACE (range AS rec_id) FROM range(1, 3000), mismatches m")
+    store.write("UPDATE runs SET mismatches = 3000")
+    store.grow()
+    async with stage(store=store, demo=False) as s:
+        table = await s.open_run("long")
+        seen = [table.selected.rec_id if table.selected else -1]
+        while seen[-1] > 2250:
+            await s.press("pageup")
+            assert table.selected is not None
+            seen.append(table.selected.rec_id)
+            await s.pilot.pause(0.01)
+        steps = [a - b for a, b in zip(seen, seen[1:], strict=False)]
+        assert seen[0] == 2999 and set(steps) == {table.size.height - 1}, "a page is a page, also over the window's edge"
+
+
+async def test_freeze_holds_the_picture_and_catches_up() -> None:
+    async with stage() as s:
+        table = await s.open_run()
+        await s.press("space")
+        await s.shows("FROZEN since")
+        s.store.mismatch(200, "grpo-tiny-a", step=33)
+        await s.until(lambda: s.app._held)
+        assert table.selected is not None and table.selected.rec_id == 139
+        await s.press("space")
+        await s.until(lambda: table.selected is not None and table.selected.rec_id == 200)
+        assert "FROZEN" not in s.text
+
+
+async def test_a_mark_needs_a_reason_and_is_acknowledged_when_the_store_shows_it() -> None:
+    async with stage() as s:
+        await s.open_run()
+        await s.press("i")
+        assert isinstance(s.app.screen, MarkScreen)
+        await s.press("enter")
+        await s.shows("a reason is required")
+        assert s.said == []
+        await s.press("tab", "tab", *"bad i", "enter")
+        await s.until(lambda: s.said)
+        assert s.said == [Said("grpo-tiny-a", 1, "record", "7:0:33360", "inconclusive", "bad i")]
+        await s.shows("inconclusive recorded")
+
+
+async def test_scopes_of_a_mark_from_the_run_list() -> None:
+    async with stage() as s:
+        for tabs, scope, attempt in ((0, "run", None), (1, "attempt", 1)):
+            await s.press("m", *["tab"] * tabs, *"hm", "enter")
+            await s.until(lambda: isinstance(s.app.screen, RunsScreen))
+            await s.until(lambda n=tabs: len(s.said) == n + 1)
+            assert s.said[-1] == Said("grpo-tiny-a", attempt, scope, "", "note", "hm")
+
+
+async def test_a_mark_that_no_reading_shows_is_not_yet_recorded() -> None:
+    async with stage(acknowledge=False) as s:
+        await s.open_run()
+        await s.press("i", *"why", "enter")
+        await s.shows("not yet recorded")
+
+
+async def test_a_failed_write_is_said_and_hostile_input_is_defused() -> None:
+    async with stage() as s:
+        await s.open_run()
+
+        def broken(what: Said) -> str:
+            s.said.append(what)
+            raise OSError(28, "No space left on device")
+
+        s.app._say = broken
+        await s.press("i")
+        s.app.screen.query_one("#reason").value = "a\x1b]0;x\x07\u202eb"  # type: ignore[attr-defined]  # as a paste would
+        await s.press("enter")
+        await s.shows("NOT written", "No space left")
+        assert s.said[0].reason == "a^[]0;x^G<U+202E>b"
+
+
+async def test_retracting_is_a_new_row_about_the_mark() -> None:
+    async with stage() as s:
+        await s.open_run()
+        await s.shows("wrong tokenizer")
+        await s.press("R")
+        assert isinstance(s.app.screen, RetractScreen)
+        await s.press("enter")
+        await s.shows("a reason is required")
+        await s.press(*"ok", "enter")
+        await s.until(lambda: s.said)
+        assert s.said == [Said("grpo-tiny-a", None, "run", "mark-1", "retract", "ok")]
+        s.store.grow()
+        await s.until(lambda: "wrong tokenizer" not in s.text)
+
+
+async def test_read_only_writes_nothing_and_says_why() -> None:
+    async with stage(read_only=True) as s:
+        await s.open_run()
+        for key in ("i", "m", "R"):
+            await s.press(key)
+            assert isinstance(s.app.screen, RunScreen)
+            await s.shows("read-only")
+
+
+async def test_help_searches_and_runs() -> None:
+    async with stage() as s:
+        await s.open_run()
+        await s.press("question_mark")
+        assert isinstance(s.app.screen, HelpScreen)
+        await s.press(*"freeze")
+        await s.shows("freeze")
+        await s.press("enter")
+        await s.until(lambda: s.app.frozen_at is not None)
+        await s.press("f1", *"zzzz", "enter")
+        await s.until(lambda: isinstance(s.app.screen, RunScreen))
+
+
+async def test_copy_keeps_a_file_and_says_how_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    async with stage() as s:
+        await s.open_run()
+        await s.press("y")
+        kept = tmp_path / "tic-tui" / "copied.txt"
+        assert kept.read_text().startswith("/logs/grpo-tiny-a/worker-0.log:557\n[mismatch] run=grpo-tiny-a step=19")
+        assert kept.stat().st_mode & 0o777 == 0o600
+        await s.shows(f"{len(kept.read_text())} characters")
+
+
+async def test_lost_connection_is_said_what_was_read_stays_and_it_comes_back() -> None:
+    async with stage() as s:
+        await s.open_run()
+        s.store.up = False
+        await s.shows("disconnected", "retry in 1 s", "LOCKED attempt 1")
+        s.store.up = True
+        s.store.mismatch(200, "grpo-tiny-a", step=77)
+        await s.shows("connected since", "77")
+
+
+async def test_a_failing_query_leaves_the_screen_and_is_said() -> None:
+    async with stage() as s:
+        await s.open_run()
+        s.store.write("ALTER TABLE locks RENAME TO lox")
+        s.store.grow()
+        await s.shows("the store cannot answer", "LOCKED attempt 1")
+        s.store.write("ALTER TABLE lox RENAME TO locks")
+        s.store.mismatch(200, "grpo-tiny-a", step=77)
+        await s.shows("77")
+
+
+async def test_next_metric_is_plotted() -> None:
+    store = FakeStore()
+    store.run("two")
+    for n in range(6):
+        store.mismatch(n, "two", step=n, metric=("logprob_mae", "probability_mae")[n % 2])
+    async with stage((120, 40), store=store, demo=False) as s:
+        await s.open_run("two")
+        await s.shows("probability_mae (2 of 2) over steps")
+        await s.press("p")
+        await s.shows("logprob_mae (1 of 2) over steps")
+
+
+@pytest.mark.slow
+async def test_every_key_of_the_table_can_be_pressed_everywhere() -> None:
+    skip = {"quit", "quit_keep"}
+    async with stage() as s:
+        pressed = 0
+        for kind, keys in ((RunsScreen, "1"), (RunScreen, "2"), (InspectScreen, "2 enter")):
+            await s.open_run()
+            for key in TABLE:
+                if key.id in skip or kind.name_in_table not in key.screens:
+                    continue
+                for _ in range(5):
+                    if isinstance(s.app.screen, kind):
+                        break
+                    if not isinstance(s.app.screen, RunsScreen | RunScreen):
+                        await s.press("escape")
+                    else:
+                        await s.press(*keys.split())
+                assert isinstance(s.app.screen, kind), (key.id, s.app.screen)
+                await s.pilot.press(key.keys[pressed % len(key.keys)])
+                pressed += 1
+            while not isinstance(s.app.screen, RunsScreen | RunScreen):
+                await s.press("escape")
+        assert s.app.is_running and s.app._exception is None and pressed > 45
+
+
+@pytest.mark.parametrize("key", ["q", "ctrl+c", "ctrl+q"])
+async def test_quit(key: str) -> None:
+    async with stage() as s:
+        await s.press(key)
+        assert not s.app.is_running or s.app._exit
+        assert s.app.return_value is None
+
+
+async def test_quit_and_keep_the_last_frame() -> None:
+    async with stage() as s:
+        await s.open_run()
+        await s.press("Q")
+        assert s.app.return_value is not None and "LOCKED attempt 1" in s.app.return_value
+
+
+SCENES = {"none": 0, "one": 1, "many": 60}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
+async def test_pictures(size: tuple[int, int], scene: str, request: pytest.FixtureRequest) -> None:
+    """Plain text of both screens against tests/tui/snapshots; `TIC_SNAPSHOTS=write` writes them anew."""
+    import os
+    import re
+
+    store = FakeStore()
+    if scene == "one":
+        store.run("only")
+        store.mismatch(1, "only", step=3)
+    async with stage(size, store=store, demo=scene == "many") as s:
+        pictures = [s.text]
+        if scene != "none":
+            await s.open_run("only" if scene == "one" else "grpo-tiny-a")
+            await s.until(lambda: not s.app.screen.plot_columns() or s.app.run_view.series)  # type: ignore[union-attr]
+            await s.pilot.pause(0.1)
+            pictures.append(s.text)
+    text = "\n======\n".join(pictures) + "\n"
+    text = re.sub(r"\d\d:\d\d:\d\dZ", "HH:MM:SSZ", text)
+    file = SNAPSHOTS / f"{scene}-{size[0]}x{size[1]}.txt"
+    if os.environ.get("TIC_SNAPSHOTS") == "write":
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    assert text == file.read_text(encoding="utf-8")
