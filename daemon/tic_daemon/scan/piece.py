@@ -268,7 +268,7 @@ class PieceReader:
         def make(rule: Rule, step: int | None, groups: Mapping[str, str | None]) -> At:
             return piece.at(rule.stream, groups, step)
 
-        found = yields.events(rule, hit, hit.string if rule.anchor == "any" else text, make)
+        found = yields.events(rule, hit, hit.string if rule.anchor == "any" else text, piece.line.node, make)
         self.events += found
         if not found or rule.yields not in {"step", "metric"}:
             return

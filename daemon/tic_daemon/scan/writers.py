@@ -19,6 +19,7 @@ WANT_TRIES: Final = 200
 _PID: Final = re.compile(rb"pid=(\d{1,17})[,)]")
 _RANK: Final = re.compile(rb"\[rank(\d{1,6})\]:")
 _CLOCK: Final = re.compile(rb"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]")
+_FEW: Final = 8
 _ENDS: Final = {"pid": (b",", b")"), "rank": (b"]:",)}
 
 
@@ -47,12 +48,15 @@ def newcomers(data: bytes, state: State, traits: SourceTraits, single: str) -> l
     for pattern, kind, needle in ((_PID, "pid", b"pid="), (_RANK, "rank", b"[rank")):
         if needle not in data or (single and kind == "rank"):
             continue
-        unknown = []
+        unknown = {}
         for text in set(pattern.findall(data)):
             key = f"{kind}:{int(text)}"
             if key not in state.procs and state.rejected.get(key, 0) < MAX_REJECTS and key != single:
-                unknown.append((text, key))
-        for text, key in unknown:
+                unknown[text] = key
+        if len(unknown) > _FEW:
+            found += [(hit.start(), unknown[hit[1]]) for hit in pattern.finditer(data) if hit[1] in unknown]
+            continue
+        for text, key in unknown.items():
             for end in _ENDS[kind]:
                 word = needle + text + end
                 place = data.find(word)

@@ -68,9 +68,10 @@ def _weight_phase(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
     return [WeightPhase(at, rule.role, rule.track, rule.phase, level, version, duration, rule.name)]
 
 
-def _device(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
+def device(rule: Rule, hit: re.Match[str], node: str, make: AtMaker) -> list[Event]:
+    """A process on a GPU. `node`: the host that the wrapper names, where the rule has none."""
     groups = hit.groupdict()
-    return [Device(make(rule, None, groups), pci(groups.get("bus") or ""), groups.get("node") or "")]
+    return [Device(make(rule, None, groups), pci(groups.get("bus") or ""), groups.get("node") or node)]
 
 
 def _timing(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
@@ -80,13 +81,15 @@ def _timing(rule: Rule, hit: re.Match[str], make: AtMaker) -> list[Event]:
 
 
 _OTHERS: Final[Mapping[str, Callable[[Rule, re.Match[str], AtMaker], list[Event]]]] = {
-    "exec_state": _exec_state, "weight_phase": _weight_phase, "device": _device, "timing": _timing,
+    "exec_state": _exec_state, "weight_phase": _weight_phase, "timing": _timing,
 }  # fmt: skip
 
 
-def events(rule: Rule, hit: re.Match[str], payload: str, make: AtMaker) -> list[Event]:
+def events(rule: Rule, hit: re.Match[str], payload: str, node: str, make: AtMaker) -> list[Event]:
     """What one hit yields; faults and records are made elsewhere. A `context` rule yields nothing by itself."""
     if rule.yields in {"step", "metric"}:
         return step_events(rule, hit, payload, make)
+    if rule.yields == "device":
+        return device(rule, hit, node, make)
     other = _OTHERS.get(rule.yields)
     return other(rule, hit, make) if other else []

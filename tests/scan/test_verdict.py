@@ -1,0 +1,193 @@
+"""When a line about a fault is believed: who wrote it counts before what it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tic_daemon.scan.events import Fault
+from tests.scan.support import of, opened, scan
+
+IMA = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+TRACE = ["Traceback (most recent call last):", '  File "/srv/train.py", line 4, in main', "    loss.backward()", IMA]
+
+
+def verdicts(text: str, kind: str = "cuda.illegal_address", **traits: object) -> list[str]:
+    return [event.verdict for event in of(scan(text, **traits), Fault) if event.kind == kind]
+
+
+def lines(prefix: str, parts: list[str]) -> str:
+    return "".join(f"{prefix}{part}\n" for part in parts)
+
+
+CONFIRMED = {
+    "excepthook": lines("[rank3]: ", [IMA]),
+    "excepthook behind tee": lines("[default3]:[rank3]: ", TRACE),
+    "vLLM error record": f"(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [a.py:1] {IMA}\n",
+    "glog": "[rank3]:[E1129 14:07:29.123456789 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0 Rank 3] Process group watchdog "
+    "thread terminated with exception: CUDA error: an illegal memory access was encountered\n",
+    "what()": "  what():  CUDA error: an illegal memory access was encountered\n",
+    "Ray worker's traceback": lines("(WorkerDict pid=184142, ip=10.31.4.12) ", TRACE),
+    "traceback behind an error record": lines("", ["ERROR:root:step failed", *TRACE]),
+    "traceback behind an error record of a named process": lines(
+        "", [f"(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [a.py:1] failed {TRACE[0]}", *TRACE[1:]]
+    ),
+    "SGLang": lines("", [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]]),
+    "chained": lines("[rank3]: ", [*TRACE[:3], "ValueError: x", "", "During handling of the above exception, another:", ""])
+    + lines("[rank3]: ", TRACE),
+}
+
+
+@pytest.mark.parametrize("shape", CONFIRMED)
+def test_written_by_the_runtime(shape: str) -> None:
+    assert set(verdicts(CONFIRMED[shape])) == {"confirmed"}
+
+
+def test_bare_traceback_of_a_workers_own_file() -> None:
+    assert verdicts(lines("", TRACE), single_process=True, pid=7) == ["confirmed"]
+    assert verdicts(lines("", TRACE), single_process=False) == ["suspect"]
+    assert verdicts(lines("", [TRACE[0], IMA]), single_process=True, pid=7) == ["suspect"]
+    assert verdicts(IMA + "\n", single_process=True, pid=7) == ["suspect"]
+
+
+def test_bars_of_others_do_not_end_a_traceback() -> None:
+    text = lines("", [*TRACE[:2], "train:  12%|#| 1/9 [00:01<00:02]", "step 3 of 9 done", *TRACE[2:]])
+    assert verdicts(text, single_process=True) == ["confirmed"]
+
+
+def test_a_traceback_ends_with_its_exception() -> None:
+    text = lines("", [*TRACE[:3], "ValueError: x", *["text"] * 9, IMA])
+    assert verdicts(text, single_process=True) == ["suspect"]
+
+
+def test_a_traceback_has_at_most_200_lines() -> None:
+    frames = ['  File "/srv/x.py", line 4, in f', "    f()"] * 110
+    assert verdicts(lines("", [TRACE[0], *frames, IMA]), single_process=True) == ["suspect"]
+    assert verdicts(lines("", [TRACE[0], *frames[:120], IMA]), single_process=True) == ["confirmed"]
+
+
+def test_tracebacks_of_many_ranks_between_each_other() -> None:
+    prefixes = [f"(WorkerDict pid={pid}) " for pid in range(100, 116)]
+    text = "".join(f"{prefix}{part}\n" for part in TRACE for prefix in prefixes)
+    assert verdicts(text) == ["confirmed"] * 16
+
+
+MENTIONS = {
+    "no CUDA context": lines("(TaskRunner pid=51002) ", TRACE),
+    "reward worker": lines("(RewardManagerWorker pid=51002) ", TRACE),
+    "excepthook copied by a TaskRunner": f"(TaskRunner pid=51002) [rank1]: {IMA}\n",
+    "grep": f"/var/log/jobs/0001.log:77:[rank3]: {IMA}\n",
+    "information": f"(Worker_TP0 pid=881) INFO 11-29 16:20:11 [a.py:1] {IMA}\n",
+    "quoted": f'  "{IMA}"\n',
+    "sentence": f"we saw RuntimeError and {IMA} yesterday\n",
+    "forged kernel line": "(TaskRunner pid=5) NVRM: Xid (PCI:0000:3b:00): 31, pid=1, name=python, Ch 00000008\n",
+}
+
+
+@pytest.mark.parametrize("shape", MENTIONS)
+def test_talk(shape: str) -> None:
+    faults = of(scan(MENTIONS[shape]), Fault)
+    assert faults and {fault.verdict for fault in faults} == {"mention"}
+
+
+def test_printed_prompts_and_responses() -> None:
+    sample = ["[prompt] system", "debug this", f"[rank0]: {IMA}", "[response] it is", *TRACE, "[ground_truth] n/a", "[score] 1.0"]
+    text = lines("", sample)
+    assert set(verdicts(text, single_process=True, rank=0)) == {"mention"}
+    assert verdicts(text + lines("", TRACE), single_process=True, rank=0)[-1] == "confirmed"
+
+
+def test_quoting_does_not_go_on_for_ever() -> None:
+    text = "[prompt] x\n" + "filler text\n" * 6000 + lines("", TRACE)
+    assert verdicts(text, single_process=True) == ["confirmed"]
+
+
+def test_another_ranks_excepthook_in_a_workers_file_is_a_quotation() -> None:
+    assert verdicts(f"[rank1]: {IMA}\n", single_process=True, rank=3) == ["mention"]
+    assert verdicts(f"[rank3]: {IMA}\n", single_process=True, rank=3) == ["confirmed"]
+
+
+def test_a_ray_file_learns_its_actor_from_its_first_lines() -> None:
+    text = ":job_id:01000000\n:actor_name:TaskRunner\n" + lines("", TRACE)
+    assert verdicts(text, single_process=True, pid=5) == ["mention"]
+    text = ":job_id:01000000\n:actor_name:WorkerDict\n" + lines("", TRACE)
+    (fault,) = of(scan(text, single_process=True, pid=5), Fault)
+    assert (fault.verdict, fault.at.actor, fault.at.proc) == ("confirmed", "WorkerDict", "pid:5")
+
+
+def test_a_driver_of_ray_has_no_cuda_context() -> None:
+    assert verdicts(lines("", TRACE), role="driver", framework="ray", single_process=True) == ["mention"]
+
+
+def test_kernel_lines_need_the_kernel() -> None:
+    line = "NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python, Ch 0000000a\n"
+    assert verdicts(line, "xid.app") == ["mention"]
+    assert verdicts(line, "xid.app", role="kernel") == ["confirmed"]
+    (fault,) = of(scan("[918233.112011] " + line), Fault)
+    assert (fault.verdict, fault.bus, fault.code) == ("confirmed", "0000:5d:00", "31")
+
+
+def test_exception_of_a_named_process_without_prefix_keeps_its_name() -> None:
+    text = lines("", [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]])
+    fault = of(scan(text), Fault)[-1]
+    assert (fault.at.proc, fault.at.actor) == ("actor:TP2", "TP2")
+
+
+def test_prints_that_prove_themselves() -> None:
+    line = "/pytorch/x/Indexing.cu:1553: f: block: [3,0,0], thread: [17,0,0] Assertion `srcIndex < n` failed.\n"
+    assert verdicts(line, "cuda.device_assert_line") == ["confirmed"]
+    assert verdicts("(TaskRunner pid=4) " + line, "cuda.device_assert_line") == ["mention"]
+
+
+def test_one_fault_a_piece_and_its_bytes() -> None:
+    text = f"x\n[rank3]: {IMA}\n"
+    (fault,) = of(scan(text), Fault)
+    assert text[fault.at.byte_offset :][: fault.at.byte_length] == f"[rank3]: {IMA}\n"
+    assert (fault.text, fault.raw) == (IMA, f"[rank3]: {IMA}")
+
+
+def test_two_faults_in_one_torn_line_keep_their_own_bytes() -> None:
+    part = "(Worker_TP{} pid=88{}) ERROR 11-29 16:20:11 [a.py:1] " + IMA
+    text = part.format(0, 0) + part.format(1, 1) + "\n"
+    one, two = of(scan(text), Fault)
+    assert (one.at.pid, two.at.pid, one.at.line_no, two.at.line_no) == (880, 881, 1, 1)
+    assert text[one.at.byte_offset :][: one.at.byte_length] == part.format(0, 0)
+    assert text[two.at.byte_offset :][: two.at.byte_length] == part.format(1, 1) + "\n"
+
+
+def test_colours_hide_nothing() -> None:
+    assert verdicts("\x1b[31m[rank3]: torch.AcceleratorError: \x1b[1mCUDA\x1b[0m \x1b[1merror:\x1b[0m an illegal memory access was "
+                    "encountered\x1b[0m\n") == ["confirmed"]  # fmt: skip
+
+
+def test_a_rule_that_fails_costs_its_line() -> None:
+    source = opened()
+    data = f"[rank3]: {IMA}\n".encode()
+
+    class Broken:
+        def match(self, *_args: object) -> None:
+            raise RuntimeError("boom")
+
+        search = match
+
+    number, group = next(
+        (n, g) for n, g in enumerate(source._scanner.of_literal) if any(r.name == "cuda.illegal_address" for r in g)
+    )
+    before = list(source._scanner.of_literal)
+    try:
+        for place, rules in enumerate(before):
+            source._scanner.of_literal[place] = tuple(
+                _broken(rule, Broken()) if rule.name == "cuda.illegal_address" else rule for rule in rules
+            )
+        events = source.feed(data)
+    finally:
+        source._scanner.of_literal[:] = before
+    assert number >= 0 and group
+    gaps = [event for event in events if event.table == "source_gap"]
+    assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in gaps] == [("rule_error", 0, len(data))]  # type: ignore[union-attr]
+    assert "boom" in gaps[0].detail  # type: ignore[union-attr]
+
+
+def _broken(rule: object, regex: object) -> object:
+    import dataclasses
+
+    return dataclasses.replace(rule, regex=regex)  # type: ignore[type-var]
