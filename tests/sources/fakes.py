@@ -1,4 +1,4 @@
-"""A scanner that only remembers what it was fed, and a small store for deltas: what following can be checked against."""
+"""A scanner that only remembers what it was fed, and a small store for deltas."""
 
 from __future__ import annotations
 

@@ -231,7 +231,7 @@ class Discovery:
             why.append(f"read by re-opening: {mount.point} is {mount.fstype}")
         run, how = facts.run_hint, "path" if facts.run_hint else ""
         said = config.source_for(base) if config.sources else None
-        if said is not None and said.line:
+        if said is not None and said != SourceConfig(base):
             over = {
                 key: value
                 for key in ("role", "framework", "rank", "stream", "single_process", "console")

@@ -128,7 +128,8 @@ class FileFollower:
         if tick >= self._sweep_at:
             self._sweep(tick, now)
         for source, generation, look in self._network.collect():
-            self._apply(source, generation, look, tick, now)
+            if look is not None:
+                self._apply(source, generation, look, tick, now)
             self._schedule_network(source, generation, tick)
         self._submit_network(tick)
         self._work(budget_bytes, tick, now)
@@ -234,7 +235,7 @@ class FileFollower:
         def listing(files: Sequence[Seen]) -> set[tuple[str, int, int]]:
             return {(file.path, file.device, file.inode) for file in files}
 
-        if listing(source.files) != listing(candidate.files):
+        if source.rejected or listing(source.files) != listing(candidate.files):
             return True
         if any(source.empty.get(file.path, file.size) != file.size for file in candidate.files):
             return True

@@ -48,7 +48,8 @@ def log_name(name: str) -> str:
 _LOG = re.compile(r"(?i)\.(?:log|out|err|stdout|stderr|kmsg)\Z|\A(?:dmesg|kmsg)[\w.-]*\Z")
 _BARE = {"stdout", "stderr", "syslog", "messages", "kmsg", "dmesg", "kern"}
 _MAYBE = re.compile(
-    r"(?i)(?:\blog|std(?:out|err)|console|output|dmesg|journal|rank|worker|trainer|rollout).*\.(?:txt|export)\Z"
+    r"(?i)(?:(?<![a-z])log(?![a-z])|std(?:out|err)|console|output|dmesg|journal|rank|worker|trainer|rollout)"
+    r".*\.(?:txt|export)\Z"
 )
 # W&B's own debug logs speak of W&B, not of the run.
 _NOT = re.compile(r"\Adebug(?:-internal|-core|-cli\.[^/]*)?\.log\Z")

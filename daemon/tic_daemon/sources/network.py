@@ -39,7 +39,7 @@ class NetworkLooks:
         position, before, limit = generation.position, generation.before, min(_LOOK_BYTES, generation.room)
         self._pool.submit(self._look, source, generation, reader, position, before, limit)
 
-    def _look(  # noqa: PLR0917
+    def _look(
         self, source: Source, generation: Generation, reader: AnyReader, position: int, before: bytes, limit: int
     ) -> None:
         try:
@@ -49,14 +49,13 @@ class NetworkLooks:
         self._results.append((source, generation, reader, look))
         self._done()
 
-    def collect(self) -> list[tuple[Source, Generation, Look]]:
-        """Looks that came back. Those of readers that were replaced meanwhile are dropped."""
-        out = []
+    def collect(self) -> list[tuple[Source, Generation, Look | None]]:
+        """Generations whose look came back; None in place of a look through a reader that was replaced meanwhile."""
+        out: list[tuple[Source, Generation, Look | None]] = []
         while self._results:
             source, generation, reader, look = self._results.popleft()
             self._under_way.discard(id(generation))
-            if source.reader(generation) is reader:
-                out.append((source, generation, look))
+            out.append((source, generation, look if source.reader(generation) is reader else None))
         return out
 
     def close(self) -> None:

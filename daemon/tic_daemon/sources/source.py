@@ -20,6 +20,7 @@ from tic_daemon.sources.identity import HEAD_BYTES, Prints, Seen, read_range
 from tic_daemon.sources.lineage import Known, trace
 from tic_daemon.sources.reading import AnyReader, GzipReader, PlainReader
 from tic_daemon.sources.rotation import piece_of
+from tic_daemon.sources.sniff import SNIFF_BYTES, why_not_a_log
 from tic_daemon.sources.tailfile import Generation, ScannerLike, printable
 from tic_daemon.sources.zones import ZoneGuess
 from tic_daemon.store.rows import CursorRow, SourceRow, source_id
@@ -132,7 +133,7 @@ class Source:
     def settle(self, files: Sequence[Seen], tick: float, now: float) -> None:
         """Brings the generations in line with the pieces on disk."""
         files = _once_each(files)
-        if self.rejected and {f.inode for f in files} <= {f.inode for f in self.files}:
+        if self.rejected and files and why_not_a_log(read_range(files[-1], 0, SNIFF_BYTES) or b"", named_like_log=True):
             return
         self.rejected = ""
         self.files = tuple(files)
@@ -142,7 +143,8 @@ class Source:
         for number, row in sorted(self.past.items()):
             self._settle_past(row, lineage.place.get(number), tick, now)
         for number, generation in sorted(self.open.items()):
-            self._settle_open(generation, lineage.place.get(number))
+            if not generation.closed:
+                self._settle_open(generation, lineage.place.get(number))
         self._keep_unread(untouched)
         self.empty = {}
         for file in lineage.new:
@@ -312,11 +314,11 @@ class Source:
     def took(self, generation: Generation, tick: float, now: float) -> None:
         """Bytes were read: keeps size, time and state up."""
         generation.grown_at = self.grown_at = tick
-        generation.size = generation.position
+        generation.size = max(generation.size, generation.position)
         if generation.number >= self.row.generation:
             self.set(
                 generation=generation.number,
-                bytes_size=generation.position,
+                bytes_size=generation.size,
                 last_growth_at=utc(now),
                 error="",
                 state=self.row.state if generation.ending else "growing",
