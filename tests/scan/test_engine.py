@@ -11,13 +11,39 @@ from hypothesis import strategies as st
 from tic_daemon.errors import RuleError
 from tic_daemon.scan.engine import AhoCorasickEngine, HyperscanEngine, make_engine
 
-LITERALS = [b"CUDA error: an illegal", b"[mismatch] ", b"step:", b" pid=", b"illegal memory access", b"error: an", b"a.b*c("]
+LITERALS = [
+    b"CUDA error: an illegal",
+    b"[mismatch] ",
+    b"step:",
+    b" pid=",
+    b"illegal memory access",
+    b"error: an",
+    b"a.b*c(",
+]
 HYPERSCAN = HyperscanEngine(LITERALS)
 AHO = AhoCorasickEngine(LITERALS)
 PARTS = [
-    b"CUDA", b" ", b"error:", b"an", b"illegal", b"\x1b[31m", b"\x1b[0m", b"[mismatch]", b"step:", b"memory", b"access", b" pid=",
-    b"\n", b"x", b"\r", b"\xff", b"\0", b"a.b*c(", b"aXbbc(", b"\x1b[K",
-]  # fmt: skip
+    b"CUDA",
+    b" ",
+    b"error:",
+    b"an",
+    b"illegal",
+    b"\x1b[31m",
+    b"\x1b[0m",
+    b"[mismatch]",
+    b"step:",
+    b"memory",
+    b"access",
+    b" pid=",
+    b"\n",
+    b"x",
+    b"\r",
+    b"\xff",
+    b"\0",
+    b"a.b*c(",
+    b"aXbbc(",
+    b"\x1b[K",
+]
 
 
 @settings(max_examples=300)

@@ -25,13 +25,17 @@ def test_refreshes_are_pieces() -> None:
     assert cut("a 1%|x| 1/2 [00:01<00:02]\rb\r\rc") == ["a 1%|x| 1/2 [00:01<00:02]", "b", "c"]
 
 
-@pytest.mark.parametrize("tail", ["(EngineCore pid=3) INFO 11-29 20:50:28 [a.py:3] x", "step:3 - a:1", "[mismatch] run=a step=1"])
+@pytest.mark.parametrize(
+    "tail", ["(EngineCore pid=3) INFO 11-29 20:50:28 [a.py:3] x", "step:3 - a:1", "[mismatch] run=a step=1"]
+)
 def test_what_is_glued_behind_a_bar_is_read(tail: str) -> None:
     assert cut(BAR + tail)[-1] == tail
 
 
 def test_a_completed_bar_of_vllm() -> None:
-    assert cut("Loading shards: 100% Completed | 4/4 [00:04<00:00, 1.3it/s][mismatch] run=a step=2")[-1].startswith("[mis")
+    assert cut("Loading shards: 100% Completed | 4/4 [00:04<00:00, 1.3it/s][mismatch] run=a step=2")[-1].startswith(
+        "[mis"
+    )
 
 
 def test_a_bar_alone_stays() -> None:
@@ -66,9 +70,25 @@ def test_record_behind_another_writers_text(before: str) -> None:
     assert cut(before + record)[-1] == record
 
 
-@given(st.lists(st.sampled_from(
-    ["\r", BAR, "(W pid=1) INFO 11-29 20:50:28 [a.py:1] t", "[mismatch] run=a step=1 rank=0", "step:1 - a:2", " ", "x", "\0", "%", "]"]
-), max_size=12))  # fmt: skip
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "\r",
+                BAR,
+                "(W pid=1) INFO 11-29 20:50:28 [a.py:1] t",
+                "[mismatch] run=a step=1 rank=0",
+                "step:1 - a:2",
+                " ",
+                "x",
+                "\0",
+                "%",
+                "]",
+            ]
+        ),
+        max_size=12,
+    )
+)
 def test_pieces_are_in_order_and_do_not_overlap(parts: list[str]) -> None:
     raw = "".join(parts).encode()
     place = 0

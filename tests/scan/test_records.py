@@ -9,14 +9,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun
 from tests.scan.support import of, opened, scan
+from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun
 
 FIELDS = {
-    "run": "a", "step": "3", "policy": "p3", "input": "9d98", "phase": "decode", "rank": "0", "repeat": "1", "scope": "fixed-input",
-    "intervention": "none", "metric": "logprob_mae", "value": "0.0021", "reference": "trainer/old", "self_repeat": "0",
-    "report": "results/a/m.json", "classification": "unknown",
-}  # fmt: skip
+    "run": "a",
+    "step": "3",
+    "policy": "p3",
+    "input": "9d98",
+    "phase": "decode",
+    "rank": "0",
+    "repeat": "1",
+    "scope": "fixed-input",
+    "intervention": "none",
+    "metric": "logprob_mae",
+    "value": "0.0021",
+    "reference": "trainer/old",
+    "self_repeat": "0",
+    "report": "results/a/m.json",
+    "classification": "unknown",
+}
 
 
 def words(**change: str) -> list[str]:
@@ -37,18 +49,37 @@ def records(text: str | bytes, **traits: object) -> list[Mismatch]:
 def same(record: Mismatch, **change: str) -> None:
     wanted = {**FIELDS, **change}
     assert {
-        "run": record.run, "step": str(record.at.step), "policy": record.at.policy, "input": record.input, "phase": record.phase,
-        "rank": record.rank_text, "repeat": record.repeat, "scope": record.scope, "intervention": record.intervention,
-        "metric": record.metric, "value": record.value_text, "reference": record.reference, "self_repeat": record.self_repeat_text,
-        "report": record.report, "classification": record.classification,
-    } == wanted  # fmt: skip
+        "run": record.run,
+        "step": str(record.at.step),
+        "policy": record.at.policy,
+        "input": record.input,
+        "phase": record.phase,
+        "rank": record.rank_text,
+        "repeat": record.repeat,
+        "scope": record.scope,
+        "intervention": record.intervention,
+        "metric": record.metric,
+        "value": record.value_text,
+        "reference": record.reference,
+        "self_repeat": record.self_repeat_text,
+        "report": record.report,
+        "classification": record.classification,
+    } == wanted
 
 
 PREFIXES = [
-    "", "(WorkerDict pid=184142, ip=10.31.4.12) ", "\x1b[36m(WorkerDict pid=9)\x1b[0m ", "[rank3]: ", "[default3]:[rank3]: ",
-    "(Worker_TP0 pid=4521) INFO 11-29 09:12:44 [a.py:12] ", "2026-11-29 20:00:00,123 - trainer - INFO - ", "INFO:root:",
-    "2026-11-29T16:20:11.123456789Z stdout F ", "[2026-11-29 08:12:03 TP0] ", "3: ",
-]  # fmt: skip
+    "",
+    "(WorkerDict pid=184142, ip=10.31.4.12) ",
+    "\x1b[36m(WorkerDict pid=9)\x1b[0m ",
+    "[rank3]: ",
+    "[default3]:[rank3]: ",
+    "(Worker_TP0 pid=4521) INFO 11-29 09:12:44 [a.py:12] ",
+    "2026-11-29 20:00:00,123 - trainer - INFO - ",
+    "INFO:root:",
+    "2026-11-29T16:20:11.123456789Z stdout F ",
+    "[2026-11-29 08:12:03 TP0] ",
+    "3: ",
+]
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -59,7 +90,10 @@ def test_wrapped(prefix: str) -> None:
 
 
 @settings(max_examples=60)
-@given(st.permutations(list(FIELDS)), st.lists(st.sampled_from([" ", "  ", "\t", "\n  ", "\n\t", "\r\n "]), min_size=14, max_size=14))
+@given(
+    st.permutations(list(FIELDS)),
+    st.lists(st.sampled_from([" ", "  ", "\t", "\n  ", "\n\t", "\r\n "]), min_size=14, max_size=14),
+)
 def test_any_order_and_spacing(order: list[str], gaps: list[str]) -> None:
     part = [f"{key}={FIELDS[key]}" for key in order]
     (record,) = records("[mismatch] " + "".join(map(str.__add__, part, [*gaps, "\n"])))
@@ -79,8 +113,9 @@ def test_nameless_writers_between_each_other_are_not_mixed() -> None:
     two = seed(rank="1", value="0.2").splitlines(keepends=True)
     found = records("".join(a + b for a, b in zip(one, two, strict=True)))
     assert [(record.rank_text, record.value, record.parse_state) for record in found] == [
-        ("0", None, "incomplete"), ("1", None, "incomplete"),
-    ]  # fmt: skip
+        ("0", None, "incomplete"),
+        ("1", None, "incomplete"),
+    ]
 
 
 def test_nameless_writer_between_known_ones() -> None:
@@ -114,7 +149,7 @@ def test_unknown_stays_unknown() -> None:
 def test_numbers(text: str, value: float) -> None:
     (record,) = records(seed(value=text))
     assert record.parse_state == "ok"
-    assert record.value is not None and (record.value == value or math.isnan(value) and math.isnan(record.value))
+    assert record.value is not None and (record.value == value or (math.isnan(value) and math.isnan(record.value)))
 
 
 @pytest.mark.parametrize("change", [{"value": "abc"}, {"step": "3.5"}, {"step": "9" * 19}, {"self_repeat": "1_0"}])
@@ -129,7 +164,7 @@ def test_a_field_said_twice_differently_is_an_error() -> None:
 
 
 def test_unknown_metric_and_extra_fields_in_order() -> None:
-    (record,) = records(seed(metric="my_mae").replace("repeat=1", "zeta=1 repeat=1 alpha='two words' note=\"q \\\" q\""))
+    (record,) = records(seed(metric="my_mae").replace("repeat=1", 'zeta=1 repeat=1 alpha=\'two words\' note="q \\" q"'))
     assert record.parse_state == "unknown_metric"
     assert list(json.loads(record.extra).items()) == [("zeta", "1"), ("alpha", "two words"), ("note", 'q " q')]
 

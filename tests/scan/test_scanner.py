@@ -7,15 +7,16 @@ import re
 import time
 import tracemalloc
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.scan.support import REFERENCE, of, opened, scan, scanner
 from tic_daemon.scan.events import Device, Event, Fault, Gap, Metric, Mismatch, ProcessSeen, StampAfter, StepEvent
 from tic_daemon.scan.traits import SourceTraits
-from tests.scan.support import REFERENCE, of, opened, scan, scanner
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 IMA = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
@@ -25,32 +26,66 @@ SAMPLES = [
     for line in re.findall(rb"[^\n]*\n", path.read_bytes())
 ]
 TELLING = [
-    line for line in SAMPLES
-    if re.search(rb"mismatch|CUDA|Traceback|  (?:scope|metric|self_repeat)=|step:|\[prompt|\[score|iteration|exception|NVRM", line)
-]  # fmt: skip
+    line
+    for line in SAMPLES
+    if re.search(
+        rb"mismatch|CUDA|Traceback|  (?:scope|metric|self_repeat)=|step:|\[prompt|\[score|iteration|exception|NVRM",
+        line,
+    )
+]
 COMPOSED = [
-    b"2026-11-29T16:20:11.123456789Z stdout P [mismatch] run=a step=1\n", b"2026-11-29T16:20:11.123456789Z stderr P step:3 - a:1 - \n",
-    b"2026-11-29T16:20:12.123456789Z stdout F  metric=logprob_mae value=0.1\n", b"2026-11-29T16:20:11.123456789Z stderr F b:2\n",
-    b"(WorkerDict pid=77) [mismatch] run=b step=2 rank=1\n", b"(WorkerDict pid=77)   metric=logprob_mae value=0.5\n",
-    b"(WorkerDict pid=77) hello\n", b"\0\0\xff\xfe\n", b"\n", b"[rank4]: text\n", b"see pid=4711) here\n", b"\r\r\n", b"x\r\n",
+    b"2026-11-29T16:20:11.123456789Z stdout P [mismatch] run=a step=1\n",
+    b"2026-11-29T16:20:11.123456789Z stderr P step:3 - a:1 - \n",
+    b"2026-11-29T16:20:12.123456789Z stdout F  metric=logprob_mae value=0.1\n",
+    b"2026-11-29T16:20:11.123456789Z stderr F b:2\n",
+    b"(WorkerDict pid=77) [mismatch] run=b step=2 rank=1\n",
+    b"(WorkerDict pid=77)   metric=logprob_mae value=0.5\n",
+    b"(WorkerDict pid=77) hello\n",
+    b"\0\0\xff\xfe\n",
+    b"\n",
+    b"[rank4]: text\n",
+    b"see pid=4711) here\n",
+    b"\r\r\n",
+    b"x\r\n",
     b"bar: 10%|#| 1/10 [00:01<00:02]\rbar: 20%|#| 2/10 [00:01<00:02][mismatch] run=c step=4 metric=kl_k1 value=nan\n",
-    b"[mismatch] run=a step=1 rank=1\n", b"[mismatch] run=a step=1 rank=0\n", b"  metric=kl_k1 value=3\n",
-    b"(A pid=1) RuntimeError: CUDA error: misaligned address\n", b"(A pid=1) Traceback (most recent call last):\n",
-    b'(A pid=1)   File "x", line 3\n', b":actor_name:TaskRunner\n", b"\x1b[36m(W pid=9)\x1b[0m \x1b[1mCUDA\x1b[0m error: xxxxx\n",
-    b"step:7 - a:1 - b:np.float64(nan)\n", b"WARNING:root:x\n", b"ERROR:root:x\n", b"[prompt] a\n", b"[score] 1\n",
-]  # fmt: skip
+    b"[mismatch] run=a step=1 rank=1\n",
+    b"[mismatch] run=a step=1 rank=0\n",
+    b"  metric=kl_k1 value=3\n",
+    b"(A pid=1) RuntimeError: CUDA error: misaligned address\n",
+    b"(A pid=1) Traceback (most recent call last):\n",
+    b'(A pid=1)   File "x", line 3\n',
+    b":actor_name:TaskRunner\n",
+    b"\x1b[36m(W pid=9)\x1b[0m \x1b[1mCUDA\x1b[0m error: xxxxx\n",
+    b"step:7 - a:1 - b:np.float64(nan)\n",
+    b"WARNING:root:x\n",
+    b"ERROR:root:x\n",
+    b"[prompt] a\n",
+    b"[score] 1\n",
+]
 
 LINES = st.lists(
     st.one_of(
-        st.sampled_from(TELLING), st.sampled_from(COMPOSED), st.sampled_from(SAMPLES), st.binary(max_size=30).map(lambda raw: raw + b"\n"),
-        st.builds(lambda place, count: b"".join(SAMPLES[place : place + count]), st.integers(0, len(SAMPLES)), st.integers(1, 12)),
+        st.sampled_from(TELLING),
+        st.sampled_from(COMPOSED),
+        st.sampled_from(SAMPLES),
+        st.binary(max_size=30).map(lambda raw: raw + b"\n"),
+        st.builds(
+            lambda place, count: b"".join(SAMPLES[place : place + count]),
+            st.integers(0, len(SAMPLES)),
+            st.integers(1, 12),
+        ),
     ),
     max_size=50,
-).map(lambda parts: re.findall(rb"[^\n]*\n", b"".join(parts)))  # fmt: skip
+).map(lambda parts: re.findall(rb"[^\n]*\n", b"".join(parts)))
 TRAITS = st.builds(
-    SourceTraits, single_process=st.booleans(), pid=st.sampled_from([None, 32354]), rank=st.sampled_from([None, 3]),
-    role=st.sampled_from(["unknown", "driver", "kernel"]), framework=st.sampled_from(["plain", "ray"]), reference_time=st.just(REFERENCE),
-)  # fmt: skip
+    SourceTraits,
+    single_process=st.booleans(),
+    pid=st.sampled_from([None, 32354]),
+    rank=st.sampled_from([None, 3]),
+    role=st.sampled_from(["unknown", "driver", "kernel"]),
+    framework=st.sampled_from(["plain", "ray"]),
+    reference_time=st.just(REFERENCE),
+)
 TAIL = st.sampled_from([b"", b"[mismatch] run=z step=3", b"step:3 - a:1", b"[rank3]: " + IMA.encode()])
 
 
@@ -97,11 +132,14 @@ def test_every_event_lies_in_its_line(lines: list[bytes]) -> None:
 
 LONG = st.lists(
     st.one_of(
-        st.sampled_from([b"\r", b"\r", b"[mismatch] run=a step=1 metric=kl_k1", b"step:3 - a:1 - b:2", IMA.encode(), b"bar 1%|"]),
+        st.sampled_from(
+            [b"\r", b"\r", b"[mismatch] run=a step=1 metric=kl_k1", b"step:3 - a:1 - b:2", IMA.encode(), b"bar 1%|"]
+        ),
         st.integers(0, 90_000).map(lambda size: b"z" * size),
     ),
-    min_size=1, max_size=12,
-).map(b"".join)  # fmt: skip
+    min_size=1,
+    max_size=12,
+).map(b"".join)
 
 
 @settings(max_examples=80, deadline=None)
@@ -115,7 +153,7 @@ def test_cuts_of_a_long_line_change_nothing(line: bytes, cuts: list[int], restar
     for where in ([0, len(line)], places):
         source = opened()
         events: list[Event] = []
-        for start, end in zip(where, where[1:], strict=False):
+        for start, end in pairwise(where):
             events += source.feed_piece(line[start:end])
             if restart:
                 source = scanner().open(SourceTraits(reference_time=REFERENCE), source.state())
@@ -167,9 +205,14 @@ def test_every_new_process_is_announced_once_at_its_first_line() -> None:
     for number in range(4000):
         pid = rng.randrange(1000, 1000 + 1 + number // 8)
         line = rng.choice(
-            [f"(Worker_TP0 pid={pid}) nothing\n", f"(WorkerDict pid={pid}, ip=10.0.0.1) x\n", f"[rank{pid}]: x\n", "bare\n",
-             f"prose about pid=99{pid}) and [rank99{pid}]: here\n"]
-        )  # fmt: skip
+            [
+                f"(Worker_TP0 pid={pid}) nothing\n",
+                f"(WorkerDict pid={pid}, ip=10.0.0.1) x\n",
+                f"[rank{pid}]: x\n",
+                "bare\n",
+                f"prose about pid=99{pid}) and [rank99{pid}]: here\n",
+            ]
+        )
         key = f"rank:{pid}" if line[0] == "[" else f"pid:{pid}" if line[0] == "(" else ""
         if key and key not in keys:
             keys[key] = len(data)
@@ -180,7 +223,10 @@ def test_every_new_process_is_announced_once_at_its_first_line() -> None:
 
 
 def test_processes_of_lines_that_a_rule_knows() -> None:
-    line = "[default0]:gpu-b07:902200:903100 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 3 nranks 16 cudaDev 0 nvmlDev 0 busId 5d000 commId 0x5 - Init START\n"
+    line = (
+        "[default0]:gpu-b07:902200:903100 [0] NCCL INFO "
+        "ncclCommInitRank comm 0x1 rank 3 nranks 16 cudaDev 0 nvmlDev 0 busId 5d000 commId 0x5 - Init START\n"
+    )
     events = scan(line)
     (device,) = of(events, Device)
     assert (device.bus, device.node, device.at.pid, device.at.rank) == ("0000:5d:00", "gpu-b07", 902200, 3)
@@ -231,13 +277,18 @@ def test_the_search_for_the_next_stamp_gives_up() -> None:
 
 
 def test_bare_lines_of_several_writers_have_no_time() -> None:
-    events = scan("(W pid=1) INFO 11-29 10:00:50 [x.py:1] other\nstep:3 - a:1\n(W pid=1) INFO 11-29 10:00:50 [x.py:1] other\n")
+    events = scan(
+        "(W pid=1) INFO 11-29 10:00:50 [x.py:1] other\nstep:3 - a:1\n(W pid=1) INFO 11-29 10:00:50 [x.py:1] other\n"
+    )
     (step,) = of(events, StepEvent)
     assert (step.at.proc, step.at.after_stamp) == ("", None) and not of(events, StampAfter)
 
 
 def test_in_a_file_of_one_process_all_lines_count() -> None:
-    text = "INFO 11-29 10:00:00 [block_pool.py:1] Successfully reset prefix cache\nstep:3 - a:1\ntext\nINFO 11-29 10:00:50 [x.py:1] other\n"
+    text = (
+        "INFO 11-29 10:00:00 [block_pool.py:1] Successfully reset prefix cache\n"
+        "step:3 - a:1\ntext\nINFO 11-29 10:00:50 [x.py:1] other\n"
+    )
     events = scan(text, single_process=True)
     assert of(events, StepEvent)[0].at.after_stamp == datetime(2026, 11, 29, 10, 0, 0)
     assert [event.at.line_no for event in of(events, StampAfter)] == [4]
@@ -246,8 +297,8 @@ def test_in_a_file_of_one_process_all_lines_count() -> None:
 def test_steps_are_carried_within_their_process() -> None:
     text = (
         "(A pid=1) step:3 - a:1\n"
-        f"(A pid=1) RuntimeError: CUDA error: misaligned address\n"
-        f"(B pid=2) RuntimeError: CUDA error: misaligned address\n"
+        "(A pid=1) RuntimeError: CUDA error: misaligned address\n"
+        "(B pid=2) RuntimeError: CUDA error: misaligned address\n"
         "(A pid=1) [mismatch] run=a step=9 rank=0\n(A pid=1) text\n"
         "(A pid=1) [mismatch] run=a rank=0 metric=kl_k1\n(A pid=1) text\n"
     )
@@ -272,7 +323,8 @@ def test_a_step_line_of_15_kib_is_read_whole() -> None:
 
 def test_parts_are_joined_within_their_stream() -> None:
     stamp = "2026-11-29T16:20:1{}.123456789Z"
-    record = "[mismatch] run=a step=3 policy=1 input=9 phase=decode rank=0 repeat=0 scope=fixed-input intervention=none metric=kl_k1 "
+    record = "[mismatch] run=a step=3 policy=1 input=9 phase=decode rank=0 repeat=0 scope=fixed-input "
+    record += "intervention=none metric=kl_k1 "
     rest = "value=0.5 reference=r self_repeat=0 report=p classification=unknown"
     text = (
         f"{stamp.format(1)} stdout P {record}\n{stamp.format(2)} stderr P [rank3]: torch.AcceleratorError: CUDA err\n"
@@ -337,11 +389,19 @@ def test_a_hundred_megabytes_without_a_newline_cost_no_memory() -> None:
 
 def test_no_line_stalls_the_scanner() -> None:
     hard = [
-        b"WARNING " * 30_000 + b"CUDA error: x\n", b"CUDA error: " * 40_000 + b"\n", b"[mismatch] " + b"a=" * 200_000 + b"\n",
-        b"step:1 - " + b"a:1 - " * 100_000 + b"\n", b"(" * 200_000 + b"pid=1) CUDA error: x\n", b"\x1b]" * 100_000 + b"CUDA error: x\n",
-        b"[mismatch] run='" + b"\\'" * 200_000 + b"\n", b"%|" * 100_000 + b"step:1 - a:1\n", b"\r".join([IMA.encode()] * 5000) + b"\n",
-        b"iteration 1/ 5 | " + b"a " * 300_000 + b"\n", b"step 3: {" + b"'a': [" * 50_000 + b"\n", b"Traceback (most recent call last):\n" * 5000,
-    ]  # fmt: skip
+        b"WARNING " * 30_000 + b"CUDA error: x\n",
+        b"CUDA error: " * 40_000 + b"\n",
+        b"[mismatch] " + b"a=" * 200_000 + b"\n",
+        b"step:1 - " + b"a:1 - " * 100_000 + b"\n",
+        b"(" * 200_000 + b"pid=1) CUDA error: x\n",
+        b"\x1b]" * 100_000 + b"CUDA error: x\n",
+        b"[mismatch] run='" + b"\\'" * 200_000 + b"\n",
+        b"%|" * 100_000 + b"step:1 - a:1\n",
+        b"\r".join([IMA.encode()] * 5000) + b"\n",
+        b"iteration 1/ 5 | " + b"a " * 300_000 + b"\n",
+        b"step 3: {" + b"'a': [" * 50_000 + b"\n",
+        b"Traceback (most recent call last):\n" * 5000,
+    ]
     for line in hard:
         began = time.process_time()
         scan(line)

@@ -14,10 +14,19 @@ from tic_daemon.scan.values import integer, key_values, number, pci
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("0.41", 0.41), ("-1e-05", -1e-05), ("1e-06", 1e-06), (".5", 0.5), ("3", 3.0), ("np.float64(0.4121)", 0.4121),
-        ("np.int64(7)", 7.0), ("tensor(0.5)", 0.5), ("tensor(0.5, device='cuda:0')", 0.5), ("inf", math.inf), ("-inf", -math.inf),
+        ("0.41", 0.41),
+        ("-1e-05", -1e-05),
+        ("1e-06", 1e-06),
+        (".5", 0.5),
+        ("3", 3.0),
+        ("np.float64(0.4121)", 0.4121),
+        ("np.int64(7)", 7.0),
+        ("tensor(0.5)", 0.5),
+        ("tensor(0.5, device='cuda:0')", 0.5),
+        ("inf", math.inf),
+        ("-inf", -math.inf),
     ],
-)  # fmt: skip
+)
 def test_numbers(text: str, value: float) -> None:
     assert number(text) == value
 
@@ -36,10 +45,17 @@ def test_nan_and_range() -> None:
 @pytest.mark.parametrize(
     ("text", "one"),
     [
-        ("PCI:0000:5d:00", "0000:5d:00"), ("0000:5D:00.0", "0000:5d:00"), ("00000000:5D:00.0", "0000:5d:00"), ("5d000", "0000:5d:00"),
-        ("101c0", "0000:10:1c"), ("100005d000", "100005d000"), ("10005d000", "1000:5d:00"), ("MIG-1", "MIG-1"), ("", ""),
+        ("PCI:0000:5d:00", "0000:5d:00"),
+        ("0000:5D:00.0", "0000:5d:00"),
+        ("00000000:5D:00.0", "0000:5d:00"),
+        ("5d000", "0000:5d:00"),
+        ("101c0", "0000:10:1c"),
+        ("100005d000", "100005d000"),
+        ("10005d000", "1000:5d:00"),
+        ("MIG-1", "MIG-1"),
+        ("", ""),
     ],
-)  # fmt: skip
+)
 def test_one_spelling_for_one_gpu(text: str, one: str) -> None:
     assert pci(text) == one
 
@@ -53,9 +69,18 @@ def test_verl_lines_lose_nothing(pairs: list[tuple[str, float]]) -> None:
     assert [(key, value) for key, value, _printed in key_values("verl", text)] == pairs
 
 
-@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1), st.one_of(
-    st.floats(allow_nan=False), st.integers(-9999, 9999), st.lists(st.integers(), max_size=3), st.text(max_size=5)
-), max_size=20))  # fmt: skip
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1),
+        st.one_of(
+            st.floats(allow_nan=False),
+            st.integers(-9999, 9999),
+            st.lists(st.integers(), max_size=3),
+            st.text(max_size=5),
+        ),
+        max_size=20,
+    )
+)
 def test_reprs_of_dicts(values: dict[str, object]) -> None:
     found = key_values("dict", repr(values))
     assert [printed for _key, _value, printed in found] == [repr(value) for value in values.values()]
@@ -72,21 +97,34 @@ def test_dict_with_casts_and_strings() -> None:
 
 
 def test_pipes() -> None:
-    megatron = " consumed samples:  256 | elapsed time per iteration (ms): 11403.4 | lm loss: 2.100989E+00 | number of nan iterations:   0 |"
+    megatron = " consumed samples:  256 | elapsed time per iteration (ms): 11403.4 | lm loss: 2.100989E+00 "
+    megatron += "| number of nan iterations:   0 |"
     assert [(key, value) for key, value, _ in key_values("pipe", megatron)] == [
-        ("consumed samples", 256.0), ("elapsed time per iteration (ms)", 11403.4), ("lm loss", 2.100989), ("number of nan iterations", 0.0),
-    ]  # fmt: skip
-    prime = "  31.02s | Loss 0.0031 | Mismatch KL 0.0009 | Grad. Norm 0.1210 | LR 1.00e-06 | Throughput 11,021 tokens/s | MFU 31.2%"
+        ("consumed samples", 256.0),
+        ("elapsed time per iteration (ms)", 11403.4),
+        ("lm loss", 2.100989),
+        ("number of nan iterations", 0.0),
+    ]
+    prime = "  31.02s | Loss 0.0031 | Mismatch KL 0.0009 | Grad. Norm 0.1210 | LR 1.00e-06 "
+    prime += "| Throughput 11,021 tokens/s | MFU 31.2%"
     assert [(key, value) for key, value, _ in key_values("pipe", prime)] == [
-        ("Loss", 0.0031), ("Mismatch KL", 0.0009), ("Grad. Norm", 0.121), ("LR", 1e-06), ("Throughput", 11021.0), ("MFU", 31.2),
-    ]  # fmt: skip
+        ("Loss", 0.0031),
+        ("Mismatch KL", 0.0009),
+        ("Grad. Norm", 0.121),
+        ("LR", 1e-06),
+        ("Throughput", 11021.0),
+        ("MFU", 31.2),
+    ]
 
 
 def test_titan() -> None:
     text = "loss:  8.13840  grad_norm:  1.2  memory:  5.29GiB(6.6%)  tps: 11,021"
     assert [(key, value) for key, value, _ in key_values("titan", text)] == [
-        ("loss", 8.1384), ("grad_norm", 1.2), ("memory", 5.29), ("tps", 11021.0)
-    ]  # fmt: skip
+        ("loss", 8.1384),
+        ("grad_norm", 1.2),
+        ("memory", 5.29),
+        ("tps", 11021.0),
+    ]
 
 
 @given(st.sampled_from(["verl", "dict", "pipe", "titan"]), st.text(max_size=400))

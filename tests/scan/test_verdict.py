@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tic_daemon.scan.events import Fault
 from tests.scan.support import of, opened, scan
+from tic_daemon.scan.events import Fault
 
 IMA = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
 TRACE = ["Traceback (most recent call last):", '  File "/srv/train.py", line 4, in main', "    loss.backward()", IMA]
@@ -23,8 +23,8 @@ CONFIRMED = {
     "excepthook": lines("[rank3]: ", [IMA]),
     "excepthook behind tee": lines("[default3]:[rank3]: ", TRACE),
     "vLLM error record": f"(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [a.py:1] {IMA}\n",
-    "glog": "[rank3]:[E1129 14:07:29.123456789 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0 Rank 3] Process group watchdog "
-    "thread terminated with exception: CUDA error: an illegal memory access was encountered\n",
+    "glog": "[rank3]:[E1129 14:07:29.123456789 ProcessGroupNCCL.cpp:2068] [PG ID 0 PG GUID 0 Rank 3] "
+    "Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n",
     "what()": "  what():  CUDA error: an illegal memory access was encountered\n",
     "Ray worker's traceback": lines("(WorkerDict pid=184142, ip=10.31.4.12) ", TRACE),
     "traceback behind an error record": lines("", ["ERROR:root:step failed", *TRACE]),
@@ -32,7 +32,9 @@ CONFIRMED = {
         "", [f"(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [a.py:1] failed {TRACE[0]}", *TRACE[1:]]
     ),
     "SGLang": lines("", [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]]),
-    "chained": lines("[rank3]: ", [*TRACE[:3], "ValueError: x", "", "During handling of the above exception, another:", ""])
+    "chained": lines(
+        "[rank3]: ", [*TRACE[:3], "ValueError: x", "", "During handling of the above exception, another:", ""]
+    )
     + lines("[rank3]: ", TRACE),
 }
 
@@ -90,7 +92,15 @@ def test_talk(shape: str) -> None:
 
 
 def test_printed_prompts_and_responses() -> None:
-    sample = ["[prompt] system", "debug this", f"[rank0]: {IMA}", "[response] it is", *TRACE, "[ground_truth] n/a", "[score] 1.0"]
+    sample = [
+        "[prompt] system",
+        "debug this",
+        f"[rank0]: {IMA}",
+        "[response] it is",
+        *TRACE,
+        "[ground_truth] n/a",
+        "[score] 1.0",
+    ]
     text = lines("", sample)
     assert set(verdicts(text, single_process=True, rank=0)) == {"mention"}
     assert verdicts(text + lines("", TRACE), single_process=True, rank=0)[-1] == "confirmed"
@@ -155,8 +165,10 @@ def test_two_faults_in_one_torn_line_keep_their_own_bytes() -> None:
 
 
 def test_colours_hide_nothing() -> None:
-    assert verdicts("\x1b[31m[rank3]: torch.AcceleratorError: \x1b[1mCUDA\x1b[0m \x1b[1merror:\x1b[0m an illegal memory access was "
-                    "encountered\x1b[0m\n") == ["confirmed"]  # fmt: skip
+    assert verdicts(
+        "\x1b[31m[rank3]: torch.AcceleratorError: \x1b[1mCUDA\x1b[0m \x1b[1merror:\x1b[0m an illegal memory access was "
+        "encountered\x1b[0m\n"
+    ) == ["confirmed"]
 
 
 def test_a_rule_that_fails_costs_its_line() -> None:

@@ -37,28 +37,49 @@ WRAPPED = [
     ("[rank3]: text", ("rank",), "rank:3", "none", "text"),
     (
         "[rank3]:[E311 14:07:29.123456789 ProcessGroupNCCL.cpp:688] text",
-        ("rank_glog", "glog"), "rank:3", "error", "text",
+        ("rank_glog", "glog"),
+        "rank:3",
+        "error",
+        "text",
     ),
     ("[W1129 20:49:27.002157921 utils.cpp:68] Warning: x", ("glog",), "", "warning", "Warning: x"),
     (
         "E1129 14:29:32.724500 902110 torch/distributed/elastic/api.py:987] failed",
-        ("torch_log",), "pid:902110", "error", "failed",
+        ("torch_log",),
+        "pid:902110",
+        "error",
+        "failed",
     ),
     (
         "[rank0]:W1129 14:07:29.123456 4242 torch/_dynamo/x.py:12] [0/1] [__recompiles] text",
-        ("rank_glog", "torch_log"), "pid:4242", "warning", "text",
+        ("rank_glog", "torch_log"),
+        "pid:4242",
+        "warning",
+        "text",
     ),
     ("gpu-b07:902203:903103 [3] NCCL INFO comm", ("nccl",), "pid:902203", "info", "comm"),
     (
         "[2026-11-29 20:12:03] gpu-a01:6120:6120 [3] transport/net_ib/init.cc:179 NCCL WARN NET/IB : x",
-        ("nccl", "nccl_warn"), "pid:6120", "error", "NET/IB : x",
+        ("nccl", "nccl_warn"),
+        "pid:6120",
+        "error",
+        "NET/IB : x",
     ),
     ("gpu-b07:1:2 [2] misc/socket.cc:71 (recv) NCCL WARN x", ("nccl", "nccl_warn"), "pid:1", "error", "x"),
     (
         "(RayWorkerProc pid=9) (Worker_DP0_TP0_EP0 pid=9) INFO 11-29 16:20:11 [core.py:866] text",
-        ("ray", "vllm", "vllm_record"), "pid:9", "info", "text",
+        ("ray", "vllm", "vllm_record"),
+        "pid:9",
+        "info",
+        "text",
     ),
-    ("(EngineCore_DP0 pid=7) [Stage-0] ERROR 11-29 16:20:11 [v1/core.py:8] x", ("vllm", "vllm_record"), "pid:7", "error", "x"),
+    (
+        "(EngineCore_DP0 pid=7) [Stage-0] ERROR 11-29 16:20:11 [v1/core.py:8] x",
+        ("vllm", "vllm_record"),
+        "pid:7",
+        "error",
+        "x",
+    ),
     ("(VllmWorker rank=2 pid=31) WARNING 11-29 16:20:11 [a.py:8] x", ("vllm", "vllm_record"), "pid:31", "warning", "x"),
     ("[2026-11-29 08:12:03 TP0] text", ("sglang",), "actor:TP0", "none", "text"),
     ("[2026-11-29 08:12:03.123 TP1 DP0] text", ("sglang",), "actor:DP0 TP1", "none", "text"),
@@ -77,7 +98,7 @@ WRAPPED = [
     ("  what():  CUDA error: x", ("what",), "", "error", "CUDA error: x"),
     ("2026-11-29 20:00:00,123 - trainer.a - INFO - [mismatch] run=a", ("pylog",), "", "info", "[mismatch] run=a"),
     ("[2026-11-29 10:00:00,123][root][ERROR] - text", ("pylog",), "", "error", "text"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "kinds", "proc", "level", "payload"), WRAPPED, ids=[row[0][:50] for row in WRAPPED])

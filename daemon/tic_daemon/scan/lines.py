@@ -82,14 +82,32 @@ def _resync(raw: bytes, start: int, end: int) -> list[tuple[int, int]]:
     """Split [start, end) where another record begins inside it."""
     while start < end and raw[start] == 0:  # the hole that copytruncate leaves in front of the next line
         start += 1
-    cuts: list[int] = []
+    cuts = _headers(raw, start, end) | _records(raw, start, end)
+    start = max(start, _behind_bars(raw, start, end))
+    found = []
+    for cut in sorted(cut for cut in cuts if cut > start):
+        found.append((start, cut))
+        start = cut
+    found.append((start, end))
+    return found
+
+
+def _headers(raw: bytes, start: int, end: int) -> set[int]:
+    """Where a formatter's header stands behind other text."""
+    cuts: set[int] = set()
     if raw.find(b" pid=", start + 1, end) >= 0:
         hit = _HEADER.search(raw, start + 1, end)
         while hit:
             # `(RayWorkerProc pid=9) (Worker_TP0 pid=9) INFO ...` is one record in two wrappers.
             if peel(clean(raw[max(start, hit.start() - _LOOK_BACK) : hit.start()]), Years(None)).text.strip():
-                cuts.append(hit.start())
+                cuts.add(hit.start())
             hit = _HEADER.search(raw, hit.end(), end)
+    return cuts
+
+
+def _records(raw: bytes, start: int, end: int) -> set[int]:
+    """Where a `[mismatch]` record begins behind other text."""
+    cuts: set[int] = set()
     first = raw.find(b"[mismatch]", start + 1, end)
     if first >= 0:
         # Behind wrappers alone it is this line's own record.
@@ -97,28 +115,24 @@ def _resync(raw: bytes, start: int, end: int) -> list[tuple[int, int]]:
         hit = _RECORD.search(raw, first + 1 if own else first, end)
         while hit:
             if _is_record(raw, start, hit.start(), end):
-                cuts.append(hit.start())
+                cuts.add(hit.start())
             hit = _RECORD.search(raw, hit.end(), end)
-    bar = _BAR.match(raw, start, end) if raw.find(b"%", start, end) >= 0 and raw.find(b"]", start, end) >= 0 else None
-    if not bar and not cuts:
-        return [(start, end)]
-    if bar:
-        after = bar.end()
-        while (more := _BAR.match(raw, after, end)) is not None and more.end() > after:
-            after = more.end()
-        step = _STEP.search(raw, after, min(end, after + 2)) if after < end else None
-        if after < end and (step or not raw[after : after + 1].isspace()):
-            cuts = [cut for cut in cuts if cut >= after]
-            start = after
-            while start < end and raw[start] in b" \t" and start + 1 < end:
-                start += 1
-    found = []
-    for cut in sorted(set(cuts)):
-        if cut > start:
-            found.append((start, cut))
-            start = cut
-    found.append((start, end))
-    return found
+    return cuts
+
+
+def _behind_bars(raw: bytes, start: int, end: int) -> int:
+    """Where the text begins that is glued behind progress bars, or -1 if there are none or nothing is."""
+    if raw.find(b"%", start, end) < 0 or (bar := _BAR.match(raw, start, end)) is None:
+        return -1
+    after = bar.end()
+    while (more := _BAR.match(raw, after, end)) is not None:
+        after = more.end()
+    if after >= end:
+        return -1
+    if raw[after : after + 1].isspace():  # a bar's own text goes on behind a blank, but a step line is none
+        step = _STEP.match(raw, after + 1, end)
+        return step.start() if step else -1
+    return after
 
 
 def _is_record(raw: bytes, start: int, at: int, end: int) -> bool:

@@ -58,7 +58,7 @@ class OpenRecord:
 
     def complete(self) -> bool:
         """Whether every field of the seed is there and says something."""
-        return self.fields.keys() >= _KNOWN and all([self.fields[key] for key in FIELDS])
+        return self.fields.keys() >= _KNOWN and all(map(self.fields.__getitem__, FIELDS))
 
     def to_json(self) -> list[Any]:
         return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.conflict]

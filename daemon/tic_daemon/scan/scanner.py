@@ -6,10 +6,10 @@
     SourceScanner.peek(tail)         what the open records and the unfinished line would give now
     SourceScanner.finish(tail)       the generation is over
 
-Most lines are never looked at: one pass of the multi-pattern engine tells which lines hold a literal of any rule, a fast
-search tells where a new process appears, and Python reads those lines alone. While a record or a traceback is open, or
-while a process' next stamp is wanted, the lines that may belong to it are read too. Which lines are read follows from the
-bytes alone, so that chunks and restarts change nothing.
+Most lines are never looked at: one pass of the multi-pattern engine tells which lines hold a literal of any rule, a
+fast search tells where a new process appears, and Python reads those lines alone. While a record or a traceback is
+open, or while a process' next stamp is wanted, the lines that may belong to it are read too. Which lines are read
+follows from the bytes alone, so that chunks and restarts change nothing.
 """
 
 from __future__ import annotations
@@ -194,9 +194,7 @@ class SourceScanner:
     def _forced(self) -> bool:
         """Whether the very next line must be read."""
         state, single = self._state, self._reader.single
-        return bool(
-            state.records.open or state.traces.open or state.cri or (single and not state.procs)
-        )
+        return bool(state.records.open or state.traces.open or state.cri or (single and not state.procs))
 
     def _count(self, data: bytes) -> None:
         counters = self._state.counters

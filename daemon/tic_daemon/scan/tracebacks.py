@@ -1,4 +1,4 @@
-"""Python tracebacks in progress, one per writer: whether a line stands inside one that the runtime itself has opened."""
+"""Python tracebacks in progress, one per writer: whether a line stands in one that the runtime itself has opened."""
 
 from __future__ import annotations
 
@@ -68,21 +68,18 @@ class Tracebacks:
             del self.open[key]
             return None
         if not text or text[0] in " \t":
-            if text.startswith('  File "'):
-                trace.files += 1
-            return None
-        if text.startswith(_CHAIN):
+            trace.files += text.startswith('  File "')
+        elif text.startswith(_CHAIN):
             trace.after = 0
-            return None
-        if trace.after:
+        elif trace.after:
             trace.after -= 1
             if not trace.after:
                 del self.open[key]
             return trace
-        if not _EXCEPTION.match(text):
-            return None
-        trace.after, trace.after_line = _AFTER, line_no
-        return trace
+        elif _EXCEPTION.match(text):
+            trace.after, trace.after_line = _AFTER, line_no
+            return trace
+        return None
 
     def expire(self, line_no: int) -> None:
         """Forget what began too long before this line."""

@@ -1,4 +1,4 @@
-"""What discovery knows about a file that scanning needs: facts from its path and configuration, never from its lines."""
+"""What discovery knows of a file that scanning needs: facts from its path and configuration, never from its lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How far a line that looks like a fault is to be believed.
 
-confirmed   anchored behind the wrappers, and written by the runtime: an error-class wrapper, an excepthook's `[rankN]: `,
-            the exception of a traceback that such a line opened, or a C print whose shape proves itself
+confirmed   anchored behind the wrappers, and written by the runtime: an error-class wrapper, an excepthook's
+            `[rankN]: `, the exception of a traceback that such a line opened, or a C print whose shape proves itself
 suspect     anchored, but nothing shows who wrote it
 mention     everything else: not anchored, quoted in model output, from an actor without a CUDA context, or from a
             record that the program itself calls information

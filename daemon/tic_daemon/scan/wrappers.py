@@ -101,7 +101,8 @@ class _Found:
 Peeler = Callable[[re.Match[str], _Found], None]
 
 _PROC: Final = re.compile(
-    r"\(([A-Za-z_][\w.:-]{0,80}(?:\([^()\n]{0,80}\))?)(?: rank=(\d{1,6})| TP(\d{1,4}))? pid=(\d+)(?:, ip=([\w.:-]+))?\) "
+    r"\(([A-Za-z_][\w.:-]{0,80}(?:\([^()\n]{0,80}\))?)(?: rank=(\d{1,6})| TP(\d{1,4}))? pid=(\d+)"
+    r"(?:, ip=([\w.:-]+))?\) "
 )
 _RAYLET: Final = re.compile(r"\((raylet|autoscaler|gcs_server|pid)(?:[ +][\w+.]*)?(?:, ip=([\w.:-]+))?\) ")
 _AREAL: Final = re.compile(rf"\(AReaL\) (\d{{8}})-{_CLOCK}\.(\d{{3}}) ([^:\n]{{1,60}}?) ([A-Z]+): ")
@@ -127,9 +128,7 @@ _SLIME: Final = re.compile(rf"\[{_DATE} {_CLOCK}(?:\.(\d{{1,6}}))?((?: \w+)*)\] 
 _RAYCPP: Final = re.compile(
     rf"\[{_DATE} {_CLOCK},(\d{{3}}) ([DIWEFC]) (\d+) (\d+)\] (?:\(\w+\) )?[\w./-]+\.(?:cc|h|cpp):\d+: "
 )
-_FLASHINFER: Final = re.compile(
-    rf"{_DATE} {_CLOCK},(\d{{3}}) - ({_LEVELS}) - (?:\w+\.py:\d+ - )?flashinfer[\w.]*: "
-)
+_FLASHINFER: Final = re.compile(rf"{_DATE} {_CLOCK},(\d{{3}}) - ({_LEVELS}) - (?:\w+\.py:\d+ - )?flashinfer[\w.]*: ")
 _TILELANG: Final = re.compile(rf"{_DATE} {_CLOCK}  \[TileLang:[\w.]+:([A-Z]+)\](?: \(\w+\.py:\d+\))?: ")
 _CRI: Final = re.compile(
     r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) (stdout|stderr) ([PF])(?::\w+)? "
@@ -154,7 +153,8 @@ _LOGURU: Final = re.compile(
     rf"(?:{_DATE} )?{_CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
 )
 _PYLOG: Final = re.compile(
-    rf"(?:\[titan\] )?\[?{_DATE} {_CLOCK}[,.](\d{{3,6}})\]? ?(?:(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){{0,3}}"
+    rf"(?:\[titan\] )?\[?{_DATE} {_CLOCK}[,.](\d{{3,6}})\]? ?"
+    r"(?:(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){0,3}"
     rf"(?:- )?\[?({_LEVELS})\]? ?(?:[-:|] |(?=\S)|\[[\w./:-]+\] ?(?:- )?)"
 )
 _PYTHON: Final = re.compile(rf"({_LEVELS}):(?:{_DATE} {_CLOCK},(\d{{3}})|[\w.]+):")
@@ -349,7 +349,8 @@ _PAREN: Final[_Table] = ((_PROC, _proc), (_AREAL, _areal), (_RAYLET, _raylet))
 # `[rank3]:` looks like a torchrun prefix, so it is tried first; slime's header contains SGLang's.
 _BRACKET: Final[_Table] = (
     (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
-    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel), (_VLLM, _record("vllm_record")),
+    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel),
+    (_VLLM, _record("vllm_record")),
 )  # fmt: skip
 _DIGIT: Final[_Table] = (
     (_CRI, _cri), (_JOURNAL_ISO, _journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),

@@ -103,8 +103,7 @@ class Wanted:
             place = known.get(key, -1)
             if place < start:
                 place = known[key] = self._find(key, start)
-            if place < best:
-                best = place
+            best = min(best, place)
         self._best, self._changed = best, self._state.wants_changed
         return best
 
