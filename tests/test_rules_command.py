@@ -11,8 +11,9 @@ import pytest
 from tic_daemon.cli import main
 from tic_daemon.errors import RuleError
 from tic_daemon.rules_command import Trial, _forget_rare, explain, report, safe, try_file
+from tic_daemon.scan.rule import COMMON_KEYS, KEYS
 from tic_daemon.scan.rules import RuleSet
-from tic_daemon.scan.rules_docs import markdown
+from tic_daemon.scan.rules_docs import KEY_TEXTS, markdown
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "tests" / "corpus" / "samples"
@@ -23,6 +24,10 @@ def test_reference_page_is_up_to_date() -> None:
     page = (ROOT / "docs" / "reference" / "rules.md").read_text()
     assert page == markdown(RULES), "run: tic-daemon rules list --markdown > docs/reference/rules.md"
     assert all(f"`{rule.name}`" in page for rule in RULES.rules)
+
+
+def test_every_key_of_a_rule_is_documented() -> None:
+    assert set(KEY_TEXTS) == COMMON_KEYS.union(*KEYS.values())
 
 
 def test_example_pack_of_the_how_to_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

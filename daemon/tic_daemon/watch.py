@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tic_daemon.config import Config
 from tic_daemon.live import LiveServer
+from tic_daemon.scan import selftest
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.sources.follow import FileFollower
@@ -97,6 +98,8 @@ class Daemon:
         self._writer = Writer.open(layout, take_over=take_over)
         self._writer.put_fault_rules(self._rules.fault_rules())
         self._scanner = Scanner(self._rules, engine)
+        if config.rules:
+            selftest.require(self._rules, self._scanner)  # a rule of the user that sleeps would miss faults silently
         self._follower = FileFollower(
             roots, config, self._writer.cursors(), self._scanner, sources=self._writer.sources()
         )

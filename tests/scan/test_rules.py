@@ -14,6 +14,8 @@ from tic_daemon.errors import RuleError
 from tic_daemon.scan import rule_lint
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet, read_pack
+from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scan.selftest import require
 
 HEAD = 'pack = "mine"\nversion = 1\n'
 GOOD = """
@@ -169,6 +171,20 @@ def test_missing_directory_and_unreadable_file_are_errors(tmp_path: Path) -> Non
         RuleSet.load([tmp_path / "nowhere"])
     with pytest.raises(RuleError, match="cannot be read"):
         read_pack(tmp_path / "nothing.toml")
+
+
+def test_pack_whose_lines_do_not_behave_is_refused_by_name(tmp_path: Path) -> None:
+    # A wrapper that no line has: the rule would sleep for ever.
+    pack(tmp_path, HEAD + GOOD + 'wrap = "kernal"\n')
+    rules = RuleSet.load([tmp_path])
+    with pytest.raises(RuleError, match=r"pack mine: rule mine\.spill: verdict mention instead of confirmed") as caught:
+        require(rules, Scanner(rules))
+    assert "rules test" in caught.value.hint
+    good = tmp_path / "good"
+    good.mkdir()
+    pack(good, HEAD + GOOD)
+    rules = RuleSet.load([good])
+    require(rules, Scanner(rules))
 
 
 # Patterns that cannot blow up

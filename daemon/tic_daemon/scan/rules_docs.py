@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from tic_daemon.scan.rule import Rule
+from tic_daemon.scan.rule import COMMON_KEYS, EXEC_FIELDS, KEYS, METRIC_FORMS, PHASES, Rule
 from tic_daemon.scan.rules import RuleSet
 
 _HEAD = """# Rules
@@ -16,10 +17,50 @@ Made from the packs by `tic-daemon rules list --markdown`; do not edit. What the
 Rules of a lower order are tried first; of the fault rules the first that matches a line wins.
 """
 
+KEY_TEXTS: Final[Mapping[str, str]] = {
+    "name": "unique, lower case, dotted; of a fault it is the `kind`",
+    "yields": f"what a hit becomes: {', '.join(KEYS)}",
+    "literal": "texts of 4 bytes or more; one must stand in the line before the pattern is tried",
+    "pattern": "Python expression over the peeled line; named groups are fields; `{{NAME}}` is a macro of `[define]`",
+    "anchor": "`start` (default): at the payload's start. `any`: also behind a progress bar or another writer's text",
+    "order": "rules are tried in growing order, default 100; the first fault rule that matches a line wins",
+    "wrap": "a wrapper that must have been peeled: `kernel`, `nccl_warn`, `vllm_record`, ...; `noactor`: no worker's",
+    "stream": "`stdout` or `stderr`: where the program prints the line, when nothing else tells",
+    "title": "what the line means; faults must say it",
+    "product": "which program and versions print the line",
+    "source": "the file or page where that was read",
+    "match": "lines that must yield the rule; a fault's must come out as `match_verdict`",
+    "no_match": "lines that must not",
+    "values": "of exec_state: printed text to stored value; a text that is not in it yields nothing",
+    "override": "true: replaces a rule of the same name of an earlier pack",
+    "severity": "L, LH, N, S, E or I",
+    "locks": "`always`, `if_continues` (a member of the collective that goes on computing) or `never`",
+    "needs_level": "true (default): confirmed only if the runtime wrote the line. false: its shape alone proves that",
+    "node_scope": "true: an event of the node until its GPU is mapped to a run",
+    "match_verdict": "`confirmed` (default), `suspect` or `mention`",
+    "step_field": "the group that holds the step; default of step rules `step`",
+    "edge": "`begin` or `end`: what the line marks",
+    "gpu": "true: who finishes this step has a working GPU",
+    "metrics": f"how keys and values are read: {', '.join(filter(None, METRIC_FORMS))}; none: by groups `key`, `value`",
+    "role": "`rollout` or `trainer`",
+    "field": f"of the execution state: {', '.join(EXEC_FIELDS)}",
+    "claimed": "template: a printed setting. `{group}` is filled from the pattern",
+    "observed": "template: what is in use",
+    "track": f"of the weight lifecycle: {', '.join(PHASES)}",
+    "phase": "of the weight lifecycle: "
+    + "; ".join(f"{t}: {' '.join(p)}" for t, p in PHASES.items())
+    + ". Of timing: any",
+    "level": "template: sleep level, tags, count",
+    "version": "template: weight version as printed",
+    "duration": "template: seconds",
+    "seconds": "template: seconds",
+    "cold": "true: a cold start",
+}
+
 
 def markdown(rules: RuleSet) -> str:
-    """The page, one table a pack and kind."""
-    parts = [_HEAD]
+    """The page: the keys of a rule, then one table a pack and kind."""
+    parts = [_HEAD, "\n## Keys of a rule\n", _keys()]
     for pack in sorted(rules.packs, key=lambda one: one.name):
         parts.append(f"\n## {pack.name}: {pack.title}\n")
         own = [rule for rule in pack.rules if rules.by_name[rule.name] is rule]
@@ -37,6 +78,14 @@ def markdown(rules: RuleSet) -> str:
             ]
             parts.append(_table(("rule", "yields", "what", "printed by"), lines))
     return "\n".join(parts)
+
+
+def _keys() -> str:
+    rows = []
+    for key, text in KEY_TEXTS.items():
+        kinds = "all" if key in COMMON_KEYS else ", ".join(kind for kind, own in KEYS.items() if key in own)
+        rows.append((f"`{key}`", kinds, text))
+    return _table(("key", "of", "meaning"), rows)
 
 
 def _yields(rule: Rule) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tic_daemon.errors import RuleError
 from tic_daemon.scan.events import (
     Device,
     Event,
@@ -51,6 +52,19 @@ def check(rules: RuleSet, scanner: Scanner | None = None) -> list[Failure]:
             if _yielded(rule, scan(scanner, line), acting=True):
                 failures.append(Failure(rule.pack, rule.name, line, "no_match line yields the rule"))
     return failures
+
+
+def require(rules: RuleSet, scanner: Scanner) -> None:
+    """Refuse packs that do not keep their word.
+
+    Raises:
+        RuleError: names the first line that fails, its rule and its pack.
+    """
+    for failure in check(rules, scanner):
+        raise RuleError(
+            f"pack {failure.pack}: rule {failure.rule}: {failure.what}: {failure.line[:200]!r}",
+            "correct the rule or its line; `tic-daemon rules test DIR` shows all that fail",
+        )
 
 
 def scan(scanner: Scanner, text: str, traits: SourceTraits = PLAIN) -> list[Event]:
