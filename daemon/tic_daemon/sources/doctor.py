@@ -1,6 +1,6 @@
 """What `tic-daemon doctor` prints: every file with what was decided and why, what was left out, and what limits apply.
 
-    examine(roots, config) -> Report;  report.text() for people, report.as_json() for programs
+    examine(roots, config) -> Report;  as_text(report) for people, as_json(report) for programs
 
 Ranks: where a layout numbers its files (torchrun directories, rank_3.log), the numbers that are missing are named.
 Unseen ranks are "not watched": that no fault was seen there is no evidence of none.
@@ -77,53 +77,6 @@ class Report:
     limits: Limits
     ranks: tuple[RankGroup, ...]
 
-    def as_json(self) -> str:
-        """The report as one JSON object; keys as printed by `text`."""
-        survey = self.survey
-        return json.dumps(
-            {
-                "roots": [printable(root) for root in self.roots],
-                "config": self.config_file,
-                "followed": [_row(one) for one in survey.candidates],
-                "left_out": [{"path": printable(one.path), "why": printable(one.why)} for one in survey.left_out],
-                "other_files": dict(survey.others),
-                "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in self.mounts],
-                "limits": {**asdict(self.limits), "problems": self.limits.problems()},
-                "ranks": [{**asdict(group), "missing": group.missing} for group in self.ranks],
-            },
-            indent=1,
-        )
-
-    def text(self) -> str:
-        """The report for people. Names are escaped: no byte of a file name reaches the terminal as a control."""
-        lines = [f"configuration: {self.config_file or 'none (no tic.toml)'}"]
-        for root, mount in self.mounts:
-            how = "network: files are opened anew at each look" if mount.network else "local"
-            lines.append(f"root {_safe(root)}: {mount.fstype} on {_safe(mount.point)}, {how}")
-        lines += ["", f"followed: {len(self.survey.candidates)}"]
-        for one in self.survey.candidates:
-            lines += _describe(one)
-        lines += ["", f"left out in spite of a log's name: {len(self.survey.left_out)}"]
-        lines += [f"  {_safe(one.path)}: {_safe(one.why)}" for one in self.survey.left_out[:_SHOWN_LEFT_OUT]]
-        if len(self.survey.left_out) > _SHOWN_LEFT_OUT:
-            lines.append(f"  and {len(self.survey.left_out) - _SHOWN_LEFT_OUT} more (--json shows all)")
-        if self.survey.others:
-            kinds = ", ".join(
-                f"{count} {_safe(kind) or '(no extension)'}" for kind, count in self.survey.others.most_common(12)
-            )
-            lines.append(f"  no log's name: {kinds}. `include` in tic.toml takes more in.")
-        for group in self.ranks:
-            state = f"not watched: {_spans(group.missing)}" if group.missing else "all watched"
-            lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
-        limits = self.limits
-        lines += [
-            "",
-            f"limits: {limits.open_files_hard} open files, {limits.inotify_watches} inotify watches for "
-            f"{limits.directories} directories, {limits.inotify_instances} inotify instances",
-        ]
-        lines += [f"  ! {problem}" for problem in limits.problems()]
-        return "\n".join(lines) + "\n"
-
 
 def examine(roots: Sequence[Path], config: Config) -> Report:
     """Walks the roots as the daemon does, and follows nothing."""
@@ -147,6 +100,55 @@ def examine(roots: Sequence[Path], config: Config) -> Report:
         limits,
         tuple(rank_groups(survey.candidates)),
     )
+
+
+def as_json(report: Report) -> str:
+    """The report as one JSON object; keys as `as_text` prints them."""
+    survey = report.survey
+    return json.dumps(
+        {
+            "roots": [printable(root) for root in report.roots],
+            "config": report.config_file,
+            "followed": [_row(one) for one in survey.candidates],
+            "left_out": [{"path": printable(one.path), "why": printable(one.why)} for one in survey.left_out],
+            "other_files": dict(survey.others),
+            "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in report.mounts],
+            "limits": {**asdict(report.limits), "problems": report.limits.problems()},
+            "ranks": [{**asdict(group), "missing": group.missing} for group in report.ranks],
+        },
+        indent=1,
+    )
+
+
+def as_text(report: Report) -> str:
+    """The report for people. Names are escaped: no byte of a file name reaches the terminal as a control."""
+    lines = [f"configuration: {report.config_file or 'none (no tic.toml)'}"]
+    for root, mount in report.mounts:
+        how = "network: files are opened anew at each look" if mount.network else "local"
+        lines.append(f"root {_safe(root)}: {mount.fstype} on {_safe(mount.point)}, {how}")
+    lines += ["", f"followed: {len(report.survey.candidates)}"]
+    for one in report.survey.candidates:
+        lines += _describe(one)
+    lines += ["", f"left out in spite of a log's name: {len(report.survey.left_out)}"]
+    lines += [f"  {_safe(one.path)}: {_safe(one.why)}" for one in report.survey.left_out[:_SHOWN_LEFT_OUT]]
+    if len(report.survey.left_out) > _SHOWN_LEFT_OUT:
+        lines.append(f"  and {len(report.survey.left_out) - _SHOWN_LEFT_OUT} more (--json shows all)")
+    if report.survey.others:
+        kinds = ", ".join(
+            f"{count} {_safe(kind) or '(no extension)'}" for kind, count in report.survey.others.most_common(12)
+        )
+        lines.append(f"  no log's name: {kinds}. `include` in tic.toml takes more in.")
+    for group in report.ranks:
+        state = f"not watched: {_spans(group.missing)}" if group.missing else "all watched"
+        lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
+    limits = report.limits
+    lines += [
+        "",
+        f"limits: {limits.open_files_hard} open files, {limits.inotify_watches} inotify watches for "
+        f"{limits.directories} directories, {limits.inotify_instances} inotify instances",
+    ]
+    lines += [f"  ! {problem}" for problem in limits.problems()]
+    return "\n".join(lines) + "\n"
 
 
 def rank_groups(candidates: Sequence[Candidate]) -> list[RankGroup]:
