@@ -107,6 +107,8 @@ _PROC: Final = re.compile(
 _RAYLET: Final = re.compile(r"\((raylet|autoscaler|gcs_server|pid)(?:[ +][\w+.]*)?(?:, ip=([\w.:-]+))?\) ")
 _AREAL: Final = re.compile(rf"\(AReaL\) (\d{{8}})-{_CLOCK}\.(\d{{3}}) ([^:\n]{{1,60}}?) ([A-Z]+): ")
 _TEE: Final = re.compile(r"\[(?!rank\d)([A-Za-z_]\w{0,60}?\d{1,6})\]:")
+_MPIRUN: Final = re.compile(r"\[(?:[\w.-]{1,80}@)?\d{1,6},(\d{1,6})\]<(stdout|stderr)>:? ?")
+_KUBECTL: Final = re.compile(r"\[pod/([\w.-]{1,253})/[\w.-]{1,63}\] ")
 _RANK: Final = re.compile(r"\[rank(\d{1,6})\]:( |(?=\[|[IWEFCV]\d{4} ))")
 _GLOG: Final = re.compile(rf"\[([IWEF])(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}} (?:\d+ )?([^\s:\]]+):\d+\] ?")
 _TORCH: Final = re.compile(
@@ -149,6 +151,8 @@ _UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\] ")
 _KERNEL: Final = re.compile(r"kernel: ")
 _KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
 _LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
+# pdsh, clush and launchers on top of them: `gpu-b07: `. Only before `[rankN]` and with a digit: "hint: " is prose.
+_HOST: Final = re.compile(r"(?=[\w.-]{0,63}\d)([A-Za-z0-9][\w.-]{1,63}): (?=\[rank\d)")
 _LOGURU: Final = re.compile(
     rf"(?:{_DATE} )?{_CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
 )
@@ -160,17 +164,44 @@ _PYLOG: Final = re.compile(
 _PYTHON: Final = re.compile(rf"({_LEVELS}):(?:{_DATE} {_CLOCK},(\d{{3}})|[\w.]+):")
 _UVICORN: Final = re.compile(rf"({_LEVELS}|TRACE): {{2,}}")
 _WHAT: Final = re.compile(r"  what\(\):  ")
-_REPEATED: Final = re.compile(r"\s*\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs.*)?$")
+_REPEATED: Final = re.compile(r"\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs.*)?$")
+
+
+class _Head(NamedTuple):
+    """What `(Worker_TP0 pid=4521) ` says."""
+
+    engine: bool
+    actor: str
+    pid: str
+    rank: int | None
+    ip: str
+
+
+# A process writes the same head in front of every line: reading it once is enough.
+_HEADS: Final[dict[str, _Head]] = {}
+_HEAD_SIZE: Final = 160
+_MAX_HEADS: Final = 4096
 
 
 def _proc(hit: re.Match[str], found: _Found) -> None:
     name, rank, tensor, pid, ip = hit.groups()
-    found.kinds.append("vllm" if found.actor or name.startswith(_ENGINE) else "ray")
-    found.name(f"{name} TP{tensor}" if tensor else name, pid)
-    if rank:
-        found.rank = int(rank)
-    if ip:
-        found.ip = ip
+    head = _Head(
+        name.startswith(_ENGINE), f"{name} TP{tensor}" if tensor else name, pid, int(rank) if rank else None, ip or ""
+    )
+    if len(hit[0]) <= _HEAD_SIZE and hit[0].count(") ") == 1:
+        if len(_HEADS) >= _MAX_HEADS:
+            _HEADS.clear()
+        _HEADS[hit[0]] = head
+    _apply(head, found)
+
+
+def _apply(head: _Head, found: _Found) -> None:
+    found.kinds.append("vllm" if found.actor or head.engine else "ray")
+    found.name(head.actor, head.pid)
+    if head.rank is not None:
+        found.rank = head.rank
+    if head.ip:
+        found.ip = head.ip
 
 
 _ENGINE: Final = ("Worker_", "VllmWorker", "EngineCore", "APIServer", "ApiServer", "DPEngineCore", "StageEngineCore")
@@ -192,6 +223,17 @@ def _areal(hit: re.Match[str], found: _Found) -> None:
 
 def _tee(hit: re.Match[str], found: _Found) -> None:
     found.kinds.append("torchrun")
+    found.actor = hit[1]
+
+
+def _mpirun(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("mpirun")
+    found.rank = int(hit[1])  # rank in MPI_COMM_WORLD
+    found.stream = hit[2]
+
+
+def _kubectl(hit: re.Match[str], found: _Found) -> None:
+    found.kinds.append("kubectl")
     found.actor = hit[1]
 
 
@@ -348,6 +390,7 @@ _Table = tuple[tuple[re.Pattern[str], Peeler], ...]
 _PAREN: Final[_Table] = ((_PROC, _proc), (_AREAL, _areal), (_RAYLET, _raylet))
 # `[rank3]:` looks like a torchrun prefix, so it is tried first; slime's header contains SGLang's.
 _BRACKET: Final[_Table] = (
+    (_MPIRUN, _mpirun), (_KUBECTL, _kubectl),
     (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
     (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel),
     (_VLLM, _record("vllm_record")),
@@ -408,13 +451,17 @@ def peel(text: str, years: Years) -> Wrapped:
             if not found.actor:
                 found.actor = f"task{label[1]}"
             start = rest
+    if start == 0 and (host := _HOST.match(text)) is not None:
+        found.node = host[1]
+        start = _peel(text, host.end(), found)
+        found.kinds.insert(0, "host_label")
     if not found.kinds:
         return Wrapped(text)
     text = text[start:]
     repeat = 1
-    if text.endswith(("cluster]", ")")) and (again := _REPEATED.search(text)) is not None:
+    if text.endswith(("cluster]", ")")) and (again := _REPEATED.match(text, text.rfind("[repeated "))) is not None:
         repeat = int(again[1])
-        text = text[: again.start()]
+        text = text[: again.start()].rstrip()
     level = found.level
     return Wrapped(
         text, level, _class(found), found.actor, found.pid, found.rank, found.ip,
@@ -435,6 +482,13 @@ def _peel(text: str, start: int, found: _Found) -> int:
         if start >= size:
             break
         first = text[start]
+        if first == "(":
+            close = text.find(") ", start, start + _HEAD_SIZE) + 2
+            head = _HEADS.get(text[start:close])
+            if head is not None:
+                _apply(head, found)
+                start = close
+                continue
         gate = _GATES.get(first)
         if gate is not None and gate.match(text, start) is None:
             break
