@@ -82,19 +82,18 @@ def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None
         "SELECT run_id, attempt, state, locked, first_fault_rec_id, last_step, last_event_at, last_observed_at,"
         " mismatches, faults, marked FROM runs ORDER BY last_observed_at DESC NULLS LAST, run_id, attempt DESC",
     )
-    counts = _by_attempt(
-        _ask(
-            reader,
-            "SELECT run_id, attempt, count(*) FILTER (admissibility = 'admissible') AS admissible,"
-            " count(*) FILTER (admissibility = 'suspect') AS suspect,"
-            " count(*) FILTER (admissibility = 'locked') AS locked,"
-            " count(*) FILTER (is_evidence) AS evidence, max(rec_id) AS newest_rec_id FROM mismatches GROUP BY ALL",
-        )
+    attempts = _ask(
+        reader,
+        "SELECT run_id, attempt, count(*) AS mismatches, count(*) FILTER (admissibility = 'admissible') AS admissible,"
+        " count(*) FILTER (admissibility = 'suspect') AS suspect,"
+        " count(*) FILTER (admissibility = 'locked') AS locked, count(*) FILTER (is_evidence) AS evidence,"
+        " max(rec_id) AS newest_rec_id, max(observed_at) AS newest_observed_at"
+        " FROM mismatches GROUP BY ALL ORDER BY ALL",
     )
     sources = _ask(
         reader, "SELECT state, count(*) AS sources, max(last_growth_at) AS last_growth_at FROM sources GROUP BY ALL"
     )
-    shown = [_run(reader, run, counts.get((run["run_id"], run["attempt"]), {})) for run in runs[:RUNS_SHOWN]]
+    shown = [_run(reader, run, [a for a in attempts if a["run_id"] == run["run_id"]]) for run in runs[:RUNS_SHOWN]]
     code = _code(reader, runs)
     connection = reader.connection()
     data = {
@@ -122,18 +121,14 @@ def _ask(reader: Reader, sql: str, params: Sequence[object] = ()) -> list[dict[s
     return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
-def _by_attempt(rows: list[dict[str, Any]]) -> dict[tuple[Any, Any], dict[str, Any]]:
-    return {(row["run_id"], row["attempt"]): row for row in rows}
-
-
-def _run(reader: Reader, run: dict[str, Any], counts: Record) -> dict[str, Any]:
+def _run(reader: Reader, run: dict[str, Any], attempts: list[dict[str, Any]]) -> dict[str, Any]:
+    """A row of `runs`, which shows the latest attempt, with what the other views say of it."""
     here = (run["run_id"], run["attempt"])
     found = dict(run)
-    for word in ("admissible", "suspect", "locked", "evidence"):
-        found[f"records_{word}"] = counts.get(word, 0)
+    found["attempts"] = [{name: value for name, value in row.items() if name != "run_id"} for row in attempts]
     found["lock"] = _one(
         reader,
-        "SELECT locked_after, locked_order_unknown, suspect FROM locks WHERE run_id = ? AND attempt = ?",
+        "SELECT after_fault, order_unknown, would_help FROM locks WHERE run_id = ? AND attempt = ?",
         here,
     )
     found["first_fault"] = _one(
@@ -146,7 +141,7 @@ def _run(reader: Reader, run: dict[str, Any], counts: Record) -> dict[str, Any]:
         reader,
         "SELECT rec_id, step, rank, phase, metric, value, noise_ratio, classification, admissibility, is_evidence,"
         " not_evidence_because, path, line_no, event_at, observed_at FROM mismatches WHERE rec_id = ?",
-        (counts.get("newest_rec_id"),),
+        (max((row["newest_rec_id"] for row in attempts), default=None),),
     )
     found["last_step_seen_at"] = (
         _one(reader, "SELECT max(first_observed_at) AS at FROM steps WHERE run_id = ? AND attempt = ?", here) or {}
@@ -157,7 +152,12 @@ def _run(reader: Reader, run: dict[str, Any], counts: Record) -> dict[str, Any]:
         " WHERE run_id = ? AND attempt = ? AND echo_of IS NULL GROUP BY ALL ORDER BY min(rec_id)",
         here,
     )
-    found["gaps"] = _ask(reader, "SELECT * FROM evidence_gaps WHERE run_id = ?", (run["run_id"],))
+    found["gaps"] = _ask(
+        reader,
+        "SELECT kind, path, first_byte, last_byte, detail, host, observed_at FROM evidence_gaps WHERE run_id = ?"
+        " ORDER BY observed_at DESC",
+        (run["run_id"],),
+    )
     found["marks"] = _ask(
         reader,
         "SELECT scope, target, verdict, reason, who, marked_at, retracted FROM marks"
@@ -219,23 +219,30 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
     fault = run["first_fault"]
     if fault is not None:
         lines += _fault_card(fault, now)
-    lock = run["lock"]
-    records = (
-        f"{run['mismatches']} mismatch records: {run['records_admissible']} admissible,"
-        f" {run['records_suspect']} suspect, {run['records_locked']} locked"
-    )
-    if lock is not None and run["records_locked"]:
-        records += f" ({lock['locked_after']} after the fault, {lock['locked_order_unknown']} order unknown)"
-    lines.append(
-        _field("records", f"{records}; {run['records_evidence']} evidence; {_ago(run['last_observed_at'], now)}")
-    )
+    for row in reversed(run["attempts"]):
+        lines.append(_field("records", _records(run, row, now)))
+    if not run["attempts"]:
+        lines.append(_field("records", "no mismatch record"))
+    if run["lock"] is not None and run["lock"]["would_help"]:
+        lines.append(_field("", f"would tell the order: {safe(run['lock']['would_help'])}"))
     step = "unknown" if run["last_step"] is None else f"{run['last_step']}, {_ago(run['last_step_seen_at'], now)}"
     lines.append(_field("last step", step))
     lines.append(_field("newest", _mismatch(run["newest_mismatch"], now)))
     lines += _faults(run, now)
-    lines += _listed("gaps", [_gap(gap) for gap in run["gaps"]], GAPS_SHOWN)
+    lines += _listed("gaps", [_gap(gap, now) for gap in run["gaps"]], GAPS_SHOWN)
     lines += _listed("marks", [_mark(mark, now) for mark in run["marks"]], MARKS_SHOWN)
     return lines
+
+
+def _records(run: Record, row: Record, now: datetime) -> str:
+    text = (
+        f"attempt {row['attempt']}: {row['mismatches']} mismatch records: {row['admissible']} admissible,"
+        f" {row['suspect']} suspect, {row['locked']} locked"
+    )
+    lock = run["lock"]
+    if lock is not None and row["attempt"] == run["attempt"] and row["locked"]:
+        text += f" ({lock['after_fault']} after the fault, {lock['order_unknown']} order unknown)"
+    return f"{text}; {row['evidence']} evidence; {_ago(row['newest_observed_at'], now)}"
 
 
 def _field(name: str, text: str) -> str:
@@ -297,13 +304,11 @@ def _faults(run: Record, now: datetime) -> list[str]:
     return _listed("faults", entries, 8)
 
 
-def _gap(gap: Record) -> str:
-    known = [
-        str(safe(f"{name} {plain.cell(value)}"))
-        for name, value in gap.items()
-        if name != "run_id" and value is not None
-    ]
-    return ", ".join(known)
+def _gap(gap: Record, now: datetime) -> str:
+    where = safe(gap["path"] or "unknown")
+    span = "" if gap["first_byte"] is None else f" bytes {gap['first_byte']} to {gap['last_byte']}"
+    detail = f": {safe(gap['detail'])}" if gap["detail"] else ""
+    return f"{safe(gap['kind'])} {where}{span}{detail}; {_ago(gap['observed_at'], now)}"
 
 
 def _mark(mark: Record, now: datetime) -> str:

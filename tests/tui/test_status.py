@@ -1,0 +1,188 @@
+"""The status report on a real store: what it says, that it is clean, and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tic_daemon.errors import StoreError
+from tic_daemon.scan.events import At, Fault, Gap, Mismatch, StepEvent
+from tic_daemon.scan.rules import RuleSet
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.reader import open_reader
+from tic_daemon.store.rows import CursorRow, MarkRow, SourceDelta, SourceRow, source_id
+from tic_daemon.store.writer import Writer
+from tic_tui.glyphs import ASCII
+from tic_tui.status import Report, report
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTILE = "wrong\x1b]0;owned\x07 \u202etokenizer [bold]'); DROP TABLE mark; --\nsecond line"
+BEGAN = datetime(2026, 11, 29, 12, 0, 0)
+
+
+def mismatch(offset: int, step: int, value: float) -> Mismatch:
+    return Mismatch(
+        At(offset, 50, offset // 50 + 1, step=step, stamp=BEGAN + timedelta(seconds=offset), stamp_res_us=1, stamp_utc=True),
+        run="grpo-a", rank_text="0", repeat="0", input="ab", phase="decode", scope="fixed-input", intervention="none",
+        metric="logprob_mae", value=value, value_text=str(value), self_repeat=0.001, self_repeat_text="0.001",
+        classification="unknown", reference="r", report="x", parse_state="ok", raw="[mismatch] ...",
+    )  # fmt: skip
+
+
+def write(workspace: Path, *, fault: bool, mark: bool) -> None:
+    path = "/jobs/worker-0.log"
+    row = SourceRow(
+        source_id("node7", "file", path), kind="file", host="node7", root="/jobs", path=path, single_process=True,
+        run_hint="grpo-a", state="growing", bytes_size=1000, last_growth_at=BEGAN, first_seen_at=BEGAN,
+    )  # fmt: skip
+    events: list[Any] = [mismatch(50 * i, i, 0.004) for i in range(4)]
+    events += [StepEvent(At(50 * i + 10, 5, 1, step=i), "end", True, "step") for i in range(4)]
+    events.append(Gap(At(0, 0, 1), "truncated", 500, 700, "cut \x1b[2Jwhile no daemon ran"))
+    if fault:
+        at = At(
+            300, 40, 9, pid=4524, rank=3, stamp=BEGAN + timedelta(seconds=300), stamp_res_us=1, stamp_utc=True, step=4
+        )
+        kind = next(rule.kind for rule in RuleSet.load().fault_rules() if rule.locks == "always")
+        events.append(Fault(at, kind, "confirmed", text="CUDA error: \x1b]52;c;AAAA\x07an illegal memory access"))
+        events += [mismatch(400 + 50 * i, 5 + i, 0.9) for i in range(2)]
+    marks = [MarkRow("m1", "grpo-a", None, "run", "", "inconclusive", HOSTILE, "ada", BEGAN, "node7")] if mark else []
+    writer = Writer.open(StoreLayout.find(workspace))
+    try:
+        writer.put_fault_rules(RuleSet.load().fault_rules())
+        cursor = CursorRow(row.source_id, 0, byte_offset=1000, path=path)
+        delta = SourceDelta(row, cursor, tuple(events), (), bytes=1000, lines=20)
+        writer.commit([delta], marks=marks, began_at=BEGAN, lag_us=0)
+    finally:
+        writer.close()
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace = tmp_path_factory.mktemp("locked")
+    write(workspace, fault=True, mark=True)
+    return workspace
+
+
+def told(workspace: Path, **options: Any) -> Report:
+    reader = open_reader(workspace)
+    try:
+        return report(reader, glyphs=ASCII, **options)
+    finally:
+        reader.close()
+
+
+@pytest.fixture(scope="module")
+def locked_report(locked: Path) -> Iterator[Report]:
+    yield told(locked, now=datetime.now(UTC) + timedelta(minutes=7))
+
+
+def test_a_locked_run_is_named_with_its_first_fault(locked_report: Report) -> None:
+    text = locked_report.text
+    assert re.search(r"run grpo-a  attempt 1  X locked ", text)
+    assert "rank 3, pid 4524, host node7, step 4" in text
+    assert "at 2026-11-29 12:05:00Z" in text
+    assert "/jobs/worker-0.log:9" in text
+    assert "| CUDA error: ^[]52;c;AAAA^Gan illegal memory access" in text
+
+
+def test_the_counts_are_those_of_the_records_written(locked_report: Report) -> None:
+    assert "attempt 1: 6 mismatch records: 4 admissible, 0 suspect, 2 locked (2 after the fault, 0 order unknown)" in (
+        locked_report.text
+    )
+    (run,) = locked_report.data["runs"]
+    (attempt,) = run["attempts"]
+    assert (attempt["mismatches"], attempt["admissible"], attempt["suspect"], attempt["locked"]) == (6, 4, 0, 2)
+
+
+def test_the_newest_number_stands_with_its_noise_and_why_it_is_no_evidence(locked_report: Report) -> None:
+    (line,) = [line for line in locked_report.text.splitlines() if line.startswith("  newest")]
+    assert "logprob_mae 0.9 (900 x noise), step 6, rank 0; locked, not evidence: " in line
+
+
+def test_every_number_has_its_age(locked_report: Report) -> None:
+    lines = locked_report.text.splitlines()
+    for start in ("  records", "  newest", "  faults", "  gaps", "  marks", "  last step", "sources"):
+        (line,) = [line for line in lines if line.startswith(start)]
+        assert re.search(r"(5 min|\d+ d|\d y|\d h|\d+ min) ago$|now$", line), line
+
+
+def test_gaps_and_marks(locked_report: Report) -> None:
+    assert "truncated /jobs/worker-0.log bytes 500 to 700: cut ^[[2Jwhile no daemon ran" in locked_report.text
+    assert (
+        "inconclusive (run): wrong^[]0;owned^G <U+202E>tokenizer [bold]'); DROP TABLE mark; --^Jsecond line - ada"
+        in (locked_report.text)
+    )
+
+
+def test_nothing_from_outside_reaches_the_terminal_raw(locked_report: Report) -> None:
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", locked_report.text)
+
+
+def test_exit_codes(tmp_path: Path, locked_report: Report) -> None:
+    assert locked_report.code == 13
+    for name, mark, expected in (("well", False, 14), ("marked", True, 12)):
+        workspace = tmp_path / name
+        workspace.mkdir()
+        write(workspace, fault=False, mark=mark)
+        assert told(workspace).code == expected, name  # 14: the gap
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    Writer.open(StoreLayout.find(empty)).close()
+    nothing = told(empty)
+    assert nothing.code == 15
+    assert "no run yet" in nothing.text and "none watched" in nothing.text
+
+
+def run_tui(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "daemon")]), **env}
+    return subprocess.run(
+        [sys.executable, "-m", "tic_tui", *words], env=environment, cwd=cwd, capture_output=True, check=False,
+        stdin=subprocess.DEVNULL, timeout=60,
+    )  # fmt: skip
+
+
+def test_json_is_the_same_report(locked: Path) -> None:
+    done = run_tui("status", "--json", str(locked))
+    assert done.returncode == 13, done.stderr
+    data = json.loads(done.stdout)
+    assert data["exit_code"] == 13
+    assert data["connection"]["kind"] == "file"
+    (run,) = data["runs"]
+    assert (run["run_id"], run["locked"], run["last_step"]) == ("grpo-a", True, 6)
+    assert run["marks"][0]["reason"] == HOSTILE  # exact, as it is for programs
+    assert b"\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("words", [["status"], []], ids=["status", "no terminal"])
+def test_without_a_terminal_the_screen_is_the_report(locked: Path, words: list[str]) -> None:
+    done = run_tui(*words, cwd=locked, LC_ALL="C", TERM="dumb")
+    assert done.returncode == 13, done.stderr
+    assert b"run grpo-a  attempt 1" in done.stdout
+    assert b"\x1b" not in done.stdout
+
+
+def test_no_store_says_what_to_do(tmp_path: Path) -> None:
+    done = run_tui("status", str(tmp_path))
+    assert (done.returncode, done.stdout) == (StoreError.exit_code, b"")
+    assert b"tic-daemon watch" in done.stderr
+    hostile = run_tui("status", str(tmp_path / "\x1b]0;x\x07"))
+    assert b"\x1b" not in hostile.stderr
+
+
+def test_version_and_help() -> None:
+    from tic_daemon import __version__
+
+    assert run_tui("--version").stdout.decode().strip() == f"tic-tui {__version__}"
+    for words in (["--help"], ["status", "--help"], ["sql", "--help"], ["demo", "--help"]):
+        done = run_tui(*words)
+        assert done.returncode == 0 and b"usage: tic-tui" in done.stdout
+    assert run_tui("--no-such-option").returncode == 2
