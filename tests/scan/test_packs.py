@@ -160,6 +160,22 @@ def test_c_print_is_confirmed_bare_and_wrapped(kind: str, severity: str, line: s
         assert confirmed(prefix + line) == {kind}, prefix
 
 
+def test_nccl_errors_are_confirmed_however_they_are_wrapped() -> None:
+    warn = "gpu-b07:902203:903116 [3] src/transport/p2p.cc:274 NCCL WARN Cuda failure 700 'an illegal memory access'"
+    for prefix in ("", "[2026-11-29 14:19:31] ", "[default3]:", "(WorkerDict pid=184142) ", "3: ", "[1,3]<stdout>:"):
+        assert confirmed(prefix + warn) == {"nccl.cuda_warn"}, prefix
+    tail = [
+        "ncclUnhandledCudaError: Call to CUDA function failed.",
+        "Last error:",
+        "Cuda failure 700 'an illegal memory'",
+    ]
+    error = "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:181, unhandled cuda error, NCCL 2.28.9"
+    for shape, (text, traits) in wrapped(error).items():
+        assert "nccl.cuda" in confirmed(text, **traits), shape
+    lines = [f"[rank3]: {line}" for line in (error, *tail)]
+    assert confirmed("\n".join(lines)) == {"nccl.cuda"}
+
+
 GLUED = [m for m in C_PRINTS if RULES.by_name[m[0]].anchor == "any"]
 
 
@@ -370,6 +386,14 @@ def test_sglang_sample_lifecycle() -> None:
     used = [e.observed for e in sample(name) if isinstance(e, ExecState) and e.rule == "sglang.graph_used"]
     assert used.count("GRAPH") == text.count("cuda graph: True")
     assert used.count("NONE") == text.count("cuda graph: False")
+
+
+def test_false_positive_sample_confirms_information_only() -> None:
+    found = [e for e in sample("06_false_positives.log") if isinstance(e, Fault)]
+    kinds = {e.kind for e in found if e.verdict == "confirmed"}
+    assert kinds == {"xid.info", "sxid.info", "proc.slurm_cancel", "proc.srun_terminated"}
+    assert [e.kind for e in found if e.verdict == "suspect"] == ["cuda.oom"]
+    assert sum(e.verdict == "mention" for e in found) > 80
 
 
 def test_false_positive_sample_steps() -> None:
