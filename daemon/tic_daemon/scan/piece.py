@@ -29,10 +29,16 @@ Hits = Sequence[tuple[int, Sequence[Rule]]]
 
 
 class PieceReader:
-    """Reads pieces of one generation in order. All that it remembers is in `state`."""
+    """Reads pieces of one generation in order. All that it remembers is in `state`.
 
-    def __init__(self, traits: SourceTraits, state: State) -> None:
+    Args:
+        traits, state: of the generation.
+        order: place of each rule, by name, in the order in which rules are tried.
+    """
+
+    def __init__(self, traits: SourceTraits, state: State, order: Mapping[str, int]) -> None:
         self.traits = traits
+        self.order = order
         self.state = state
         self.single = writers.single_key(traits) if traits.single_process else ""
         self.events: list[Event] = []
@@ -195,7 +201,7 @@ class PieceReader:
             for place, group in hits:
                 for rule in group:
                     once.setdefault(rule.name, (rule, place))
-            rules = sorted(once.values(), key=lambda item: item[0].order)
+            rules = sorted(once.values(), key=lambda item: self.order[item[0].name])
         mention: tuple[Rule, re.Match[str]] | None = None
         confirmed = False
         for rule, place in rules:
@@ -308,7 +314,7 @@ class _Piece:
 
     def shown(self) -> str:
         """The piece as printed, for the row."""
-        return self.raw[: yields.MAX_RAW].decode("utf-8", "backslashreplace")
+        return self.raw[: yields.MAX_RAW].decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
     def around(self, place: int) -> str:
         """4 KiB of the piece around a literal's hit: what a regular expression may see of a long line."""

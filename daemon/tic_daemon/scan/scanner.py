@@ -56,6 +56,7 @@ class Scanner:
         for literal, of_literal in rules.by_literal.items():
             table.setdefault(literal.encode(), []).extend(of_literal)
         self.rules = rules
+        self.order = {rule.name: place for place, rule in enumerate(rules.rules)}
         self.of_literal = [tuple(group) for group in table.values()]
         self.engine = make_engine(list(table), engine)
 
@@ -71,7 +72,7 @@ class SourceScanner:
         self._scanner = scanner
         self._traits = traits
         self._state = state
-        self._reader = PieceReader(traits, state)
+        self._reader = PieceReader(traits, state, scanner.order)
 
     @property
     def counters(self) -> Counters:
@@ -221,14 +222,12 @@ class SourceScanner:
         if stop > start and data[stop - 1] == 13:
             stop -= 1
         raw = data[start:stop]
-        if (state.cri or hits) and self._cri(raw, base + start, base + end, line_no):
+        if (state.cri or (hits and raw[:1].isdigit())) and self._cri(raw, base + start, base + end, line_no):
             return
         before = data.rfind(b"\n", 0, start - 1) + 1 if start else 0
         previous = data[before : min(start, before + _PREVIOUS)] if start else state.previous
-        self._content(
-            raw, base + start, base + end, line_no, [(place - start, number) for place, number in hits],
-            [place - start for place in marks], previous,
-        )  # fmt: skip
+        found = [(place - start, number) for place, number in hits]
+        self._content(raw, base + start, base + end, line_no, found, [place - start for place in marks], previous)
 
     def _content(
         self, raw: bytes, offset: int, end: int, line_no: int, hits: list[Hit], marks: Iterable[int], previous: bytes
@@ -253,7 +252,7 @@ class SourceScanner:
         for place in sorted(places):
             while number < len(parts) and parts[number][1] < place:
                 number += 1
-            if number < len(parts) and parts[number][0] < place and (len(wanted) < MAX_PIECES * 4):
+            if number < len(parts) and parts[number][0] < place:
                 wanted.add(number)
         for number in sorted(wanted):
             start, stop = parts[number]
@@ -304,7 +303,8 @@ class SourceScanner:
                 state.offset += len(data)
                 return
             state.counters.skipped_bytes += place
-            self._gap(piece, state.offset + place)
+            self._gap(piece.skip_from, state.offset + place)
+            piece.skip_from = -1
             state.offset += place
             data = data[place:]
         data = piece.pending + data
@@ -328,7 +328,7 @@ class SourceScanner:
             head = part[:HEAD_LIMIT]
             if len(part) > HEAD_LIMIT:
                 self._state.counters.skipped_bytes += len(part) - HEAD_LIMIT
-                self._gap(Piece(offset, b"", offset + start + HEAD_LIMIT), offset + start + len(part))
+                self._gap(offset + start + HEAD_LIMIT, offset + start + len(part))
             hits = self._scanner.engine.scan(head) if head else []
             if hits:
                 at = offset + start
@@ -348,7 +348,7 @@ class SourceScanner:
     def _close_piece(self, piece: Piece, newline: bytes) -> None:
         state = self._state
         if piece.skip_from >= 0:
-            self._gap(piece, state.offset)
+            self._gap(piece.skip_from, state.offset)
         elif piece.pending:
             self._fragment(piece.pending, state.offset - len(piece.pending))
         state.offset += len(newline)
@@ -356,12 +356,12 @@ class SourceScanner:
         state.line_no += 1
         state.piece = None
 
-    def _gap(self, piece: Piece, end: int) -> None:
-        """[skip_from, end) was not read."""
-        at = At(piece.start, end - piece.start, self._state.line_no)
+    def _gap(self, first: int, end: int) -> None:
+        """[first, end) of the long line was not read."""
+        start = self._state.piece.start if self._state.piece is not None else first
+        at = At(start, end - start, self._state.line_no)
         what = f"a line without a newline or carriage return for {HEAD_LIMIT} bytes; the rest was skipped"
-        self._reader.events.append(Gap(at, "capped_line", piece.skip_from, end, what))
-        piece.skip_from = -1
+        self._reader.events.append(Gap(at, "capped_line", first, end, what))
 
 
 def _is_bad(line: bytes) -> bool:

@@ -151,7 +151,7 @@ _UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\] ")
 _KERNEL: Final = re.compile(r"kernel: ")
 _KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
 _LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
-# pdsh, clush and launchers on top of them: `gpu-b07: `. Only before `[rankN]` and with a digit: "hint: " is prose.
+# pdsh, clush and launchers on top of them: `gpu-b07: `. Only before `[rankN]` and with a digit: "hint: " is prose
 _HOST: Final = re.compile(r"(?=[\w.-]{0,63}\d)([A-Za-z0-9][\w.-]{1,63}): (?=\[rank\d)")
 _LOGURU: Final = re.compile(
     rf"(?:{_DATE} )?{_CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
