@@ -112,6 +112,7 @@ class Discovery:
         self._known = set(known_paths)
         self._judged: dict[tuple[str, int, int], tuple[int, str, str]] = {}
         self._names: dict[str, tuple[str, str, str]] = {}
+        self._facts: dict[str, PathFacts] = {}
         self._mounts = Mounts.read()
         self._left_out: frozenset[str] = frozenset()
 
@@ -216,8 +217,10 @@ class Discovery:
         return why, name
 
     def _decide(self, walk: _Walk, base: str) -> Candidate:
-        group = walk.groups[base]
-        facts, config = facts_of(base), self._config
+        group, config = walk.groups[base], self._config
+        facts = self._facts.get(base)
+        if facts is None:
+            facts = self._facts[base] = facts_of(base)
         why = [*facts.why, *dict.fromkeys(group.why)]
         if group.actor:
             why.append(f"Ray actor {group.actor} (first lines)")

@@ -4,7 +4,10 @@ A doorbell only: it names files that are worth a look. It may ring too often or,
 mmap or through another name of the file, not at all; the follower's sweep finds those. Events carry (watch, name),
 and the reader keeps each once, so that ten thousand writes to one file between two looks are one.
 
-Measured on the same storm of 200,000 writes against packages that do the same: see docs/explanation/following.md.
+Own ctypes and no package, after measuring a storm of 200,000 writes in 2 s to 50 files, with 20 ms of rest between
+reads (two busy cores; CPU per write, all of the process): this module 0.6 us and every event; watchfiles 1.2 to 1.4
+us, with a 50 ms debounce that costs latency; inotify_simple 1.5 us, asyncinotify 2.4 us and watchdog 5.9 us, and
+these three overflowed the kernel's queue.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from collections.abc import Iterable
 _IN_MODIFY, _IN_IGNORED, _IN_Q_OVERFLOW = 0x2, 0x8000, 0x4000
 _IN_ONLYDIR = 0x01000000
 _HEADER = struct.Struct("iIII")
+_LENGTH = struct.Struct("I")
 _BUFFER = 1 << 16
 
 
@@ -88,7 +92,6 @@ class Doorbell:
         if self._fd < 0:
             return [], False
         rung: set[bytes] = set()
-        lost = False
         while True:
             try:
                 data = os.read(self._fd, _BUFFER)
@@ -96,41 +99,27 @@ class Doorbell:
                 break
             except InterruptedError:
                 continue
-            lost = self._parse(data, rung) or lost
+            _split(data, rung)
             if len(data) < _BUFFER // 2:
                 break
-        return self._paths(rung), lost
+        return self._paths(rung)
 
-    @staticmethod
-    def _parse(data: bytes, rung: set[bytes]) -> bool:
-        """Adds b"<watch as 4 bytes><name>" of every event to `rung`; whether the queue overflowed."""
-        at, lost, unpack = 0, False, _HEADER.unpack_from
-        while at < len(data):
-            _, mask, _, length = unpack(data, at)
-            name = at + 16
-            if mask & _IN_MODIFY:
-                rung.add(data[at : at + 4] + data[name : name + length])
-            elif mask & _IN_Q_OVERFLOW:
+    def _paths(self, rung: set[bytes]) -> tuple[list[str], bool]:
+        """What distinct events say."""
+        out, lost = [], False
+        for event in rung:
+            watch, mask, _, _ = _HEADER.unpack_from(event)
+            if mask & _IN_Q_OVERFLOW:
                 lost = True
-            elif mask & _IN_IGNORED:
-                rung.add(data[at : at + 4])
-            at = name + length
-        return lost
-
-    def _paths(self, rung: set[bytes]) -> list[str]:
-        out = []
-        for key in rung:
-            watch = int.from_bytes(key[:4], sys.byteorder, signed=True)
             directory = self._by_watch.get(watch)
-            name = key[4:].rstrip(b"\0")
             if directory is None:
                 continue
-            if not name:  # the directory is gone; `watch` sees it again if it comes back
+            if mask & _IN_IGNORED:  # the directory is gone; `watch` sees it again if it comes back
                 del self._by_watch[watch]
                 self._by_path.pop(directory, None)
-                continue
-            out.append(f"{directory}/{os.fsdecode(name)}" if directory != "/" else f"/{os.fsdecode(name)}")
-        return out
+            elif mask & _IN_MODIFY and (name := event[_HEADER.size :].rstrip(b"\0")):
+                out.append(f"{directory.rstrip('/')}/{os.fsdecode(name)}")
+        return out, lost
 
     def close(self) -> None:
         """Gives the descriptors back."""
@@ -138,3 +127,13 @@ class Doorbell:
             if fd >= 0:
                 os.close(fd)
         self._fd = self._wake_read = self._wake_write = -1
+
+
+def _split(data: bytes, rung: set[bytes]) -> None:
+    """Adds every event of `data` as it stands. Events of one file are equal bytes, and only distinct ones are parsed:
+    in a storm that is the difference between 3 and 0.4 us an event."""
+    at, size, length, add = 0, len(data), _LENGTH.unpack_from, rung.add
+    while at < size:
+        end = at + 16 + length(data, at + 12)[0]
+        add(data[at:end])
+        at = end

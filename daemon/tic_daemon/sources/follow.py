@@ -221,6 +221,8 @@ class FileFollower:
                 source = self._add(candidate, now)
                 self._settle(source, candidate.files, tick, now)
                 continue
+            if candidate == source.candidate and candidate.files == source.files and not source.rejected:
+                continue
             source.describe(candidate)
             if self._looks_different(source, candidate):
                 self._settle(source, pieces_on_disk(candidate.path), tick, now)
@@ -318,7 +320,7 @@ class FileFollower:
                 generation.swept = False
                 continue
             self._ring.append((generation, source))
-            if generation not in self._hot:
+            if not generation.unchanged() and generation not in self._hot:
                 self._look(source, generation, _GLANCE, tick, now)
             if source.row.state == "growing" and tick - source.grown_at > self._config.poll.idle_s:
                 source.set(state="idle")

@@ -1,7 +1,7 @@
 """What a path alone tells of a log: who writes it and to which run it belongs.
 
 Only what the path shows is said; everything else stays unknown. The same path gives the same answer for ever, so that a
-restart decides as the first start did. Layouts and their products: docs/reference/sources.md.
+restart decides as the first start did.
 """
 
 from __future__ import annotations

@@ -132,6 +132,17 @@ class Generation:
         """A held descriptor still reads it, wherever its name went."""
         return isinstance(self.reader, PlainReader) and self.reader.fd >= 0 and not self.reader.broken
 
+    def unchanged(self) -> bool:
+        """A held file ends where reading stopped, behind the bytes that stood there: one pread, nothing else."""
+        reader = self.reader
+        if not isinstance(reader, PlainReader) or reader.fd < 0 or not self.at_end:
+            return False
+        before = self.before
+        try:
+            return os.pread(reader.fd, len(before) + 1, self.position - len(before)) == before
+        except OSError:
+            return False
+
     def drop_reader(self) -> None:
         """Closes and forgets the reader."""
         if self.reader is not None:
