@@ -29,6 +29,7 @@ from tic_daemon.sources.rotation import piece_of
 from tic_daemon.sources.sniff import SNIFF_BYTES, gunzip_head, why_not_a_log
 
 _NEVER_ENTERED = {".tic": "the daemon's own state", ".git": "a repository", "node_modules": "packages"}
+_STORE = "tic.duckdb"
 _ENOUGH_TO_JUDGE = 512
 _ACTOR = re.compile(rb"^:actor_name:([^\r\n]{1,200})", re.MULTILINE)
 _ACTOR_ROLES = (("rollout", ("vllm", "sglang", "rollout")), ("driver", ("taskrunner", "main_task", "controller")))
@@ -43,6 +44,7 @@ class Candidate:
         path: canonical path of the log; its pieces are `files`, the oldest first, the log itself last (if it exists).
         root: the watched root under which it was found.
         facts: what path, first bytes and configuration tell, configuration over all.
+        told_role: the role that path or configuration tell; `facts.role` may come from the first bytes.
         run_hint, run_how: the run and who said so: "config", "path" or "" (nobody).
         why: every decision in words.
     """
@@ -52,6 +54,7 @@ class Candidate:
     files: tuple[Seen, ...]
     facts: PathFacts
     host: str
+    told_role: str = "unknown"
     run_hint: str = ""
     run_how: str = ""
     network: bool = False
@@ -64,7 +67,7 @@ class Candidate:
         """What the scanner may know: path and configuration only, so that it never depends on when we looked."""
         facts = self.facts
         return SourceTraits(
-            role=facts.role,
+            role=self.told_role,
             framework=facts.framework,
             rank=facts.rank,
             pid=facts.pid,
@@ -121,8 +124,9 @@ class Discovery:
         name = path.rpartition("/")[2]
         if path in self._left_out:
             return True
-        named = bool(log_name(piece_of(name).base)) or any(self._config.matches(g, path) for g in self._config.include)
-        return not named and not self._config.sources
+        config = self._config
+        wanted = [*config.include, *(said.path for said in config.sources if said.skip is False)]
+        return not log_name(piece_of(name).base) and not any(config.matches(glob, path) for glob in wanted)
 
     def survey(self) -> Survey:
         """Walks all roots."""
@@ -221,7 +225,7 @@ class Discovery:
         facts = self._facts.get(base)
         if facts is None:
             facts = self._facts[base] = facts_of(base)
-        why = [*facts.why, *dict.fromkeys(group.why)]
+        why, told_role = [*facts.why, *dict.fromkeys(group.why)], facts.role
         if group.actor:
             why.append(f"Ray actor {group.actor} (first lines)")
             role = next((r for r, words in _ACTOR_ROLES if any(w in group.actor.lower() for w in words)), "")
@@ -240,7 +244,7 @@ class Discovery:
                 for key in ("role", "framework", "rank", "stream", "single_process", "console")
                 if (value := getattr(said, key)) is not None
             }
-            facts = replace(facts, **over)
+            facts, told_role = replace(facts, **over), said.role or told_role
             network = network if said.network is None else said.network
             host, zone_s = said.host or host, zone_offset(said.zone) if said.zone else None
             told = [*over, *(key for key in ("run", "zone", "host", "network") if getattr(said, key) is not None)]
@@ -250,7 +254,7 @@ class Discovery:
             why.append(f"run {named} from tic.toml")
         files = sorted(group.files.values(), key=lambda seen: piece_of(seen.path.rpartition("/")[2]).age)
         return Candidate(
-            base, group.root, tuple(files), facts, host, run, how, network, zone_s, group.error, tuple(why)
+            base, group.root, tuple(files), facts, host, told_role, run, how, network, zone_s, group.error, tuple(why)
         )
 
     def _one_source_a_file(self, walk: _Walk, candidates: list[Candidate]) -> list[Candidate]:
@@ -324,8 +328,16 @@ class _Walk:
             except OSError as error:
                 self.leave_out(directory, f"directory cannot be read: {error.strerror}")
                 continue
+            if any(entry.name == _STORE for entry in found) or self._is_state(directory):
+                # Opening a store's files, or only closing them again, would break DuckDB's lock on them.
+                self.leave_out(directory, "a daemon's store")
+                continue
             self.directories.add(directory)
             yield from self._entries(found)
+
+    def _is_state(self, directory: str) -> bool:
+        state = self._config.state_dir
+        return ".tic" in directory.split("/") or (state is not None and directory == os.path.realpath(state))
 
     def _entries(self, entries: list[os.DirEntry[str]]) -> Iterator[tuple[str, str, str]]:
         for entry in entries:

@@ -177,9 +177,11 @@ class FileFollower:
 
     # --- names -------------------------------------------------------------------------------------------------------
 
-    def _name_rang(self) -> None:
-        self._names_changed = True
-        self._bell.wake()
+    def _name_rang(self, paths: list[str], is_directory: bool) -> None:
+        # Checkpoints and temporary files come and go all the time; only what may be a log is worth a walk.
+        if is_directory or not all(map(self._discovery.is_left_out, paths)):
+            self._names_changed = True
+            self._bell.wake()
 
     def _maybe_walk(self, tick: float, now: float) -> None:
         if self._walk is not None:
@@ -189,20 +191,22 @@ class FileFollower:
                 self._adopt(survey, tick, now)
             return
         if self._names_changed:
-            # A burst of names is one walk; a slow walk is made less often, so that it takes at most a twentieth.
-            soonest = self._rescanned_at + max(5 * self._config.poll.rest_s, 20 * self._walk_cost)
-            self._rescan_at = min(self._rescan_at, max(tick, soonest))
+            self._rescan_at = min(self._rescan_at, max(tick, self._soonest_walk()))
         if tick < self._rescan_at:
             return
         self._names_changed = False
         self._rescanned_at = tick
-        self._rescan_at = tick + max(self._config.poll.rescan_s, 100 * self._walk_cost)
+        self._rescan_at = tick + max(self._config.poll.rescan_s, 50 * self._walk_cost)
         if self.survey is not None and self._walk_cost > _SLOW_WALK_S:
             self._walk = self._scout.submit(self._survey)
             self._walk.add_done_callback(lambda _: self._bell.wake())
         else:
             survey, self._walk_cost = self._survey()
             self._adopt(survey, tick, now)
+
+    def _soonest_walk(self) -> float:
+        """A burst of names is one walk, and slow walks are made less often: they take a tenth of the time at most."""
+        return self._rescanned_at + max(5 * self._config.poll.rest_s, 10 * self._walk_cost)
 
     def _survey(self) -> tuple[Survey, float]:
         began = time.monotonic()
@@ -266,7 +270,15 @@ class FileFollower:
                     row.role, row.framework, row.rank, row.pid, row.single_process, row.stream, row.console
                 )
                 candidate = Candidate(
-                    row.path, row.root, (), facts, row.host, row.run_hint, row.run_how, row.network, why=(row.why,)
+                    row.path,
+                    row.root,
+                    (),
+                    facts,
+                    row.host,
+                    run_hint=row.run_hint,
+                    run_how=row.run_how,
+                    network=row.network,
+                    why=(row.why,),
                 )
                 if Source.id_of(candidate) == row.source_id and row.path not in found:
                     self._settle(self._add(candidate, now), (), tick, now)
@@ -482,7 +494,7 @@ class FileFollower:
     def _next_due(self) -> float:
         due = [self._sweep_at, self._rescan_at]
         if self._names_changed and self._walk is None:
-            due.append(self._rescanned_at + max(5 * self._config.poll.rest_s, 20 * self._walk_cost))
+            due.append(self._soonest_walk())
         if self._tails:
             due.append(next(iter(self._tails.values()))[1])
         if self._network_due:

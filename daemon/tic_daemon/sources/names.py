@@ -34,13 +34,13 @@ _NAMES: list[type[FileSystemEvent]] = [
 
 
 class Names(FileSystemEventHandler):
-    """Calls `rang` (from watchdog's thread) whenever a name under the watched directories changed.
+    """Calls `rang(paths, is_directory)` from watchdog's thread when names under the watched directories changed.
 
     Attributes:
         broken: why (some) names cannot be heard; "" if all is well.
     """
 
-    def __init__(self, rang: Callable[[], None]) -> None:
+    def __init__(self, rang: Callable[[list[str], bool], None]) -> None:
         self.broken = ""
         self._rang = rang
         self._observer: BaseObserver | None = None
@@ -94,8 +94,9 @@ class Names(FileSystemEventHandler):
 
     def on_any_event(self, event: FileSystemEvent) -> None:
         """watchdog's call."""
-        if "/.tic/" not in f"{os.fsdecode(event.src_path)}/":
-            self._rang()
+        paths = [os.fsdecode(path) for path in (event.src_path, event.dest_path) if path]
+        if not any("/.tic/" in f"{path}/" for path in paths):
+            self._rang(paths, event.is_directory)
 
     def close(self) -> None:
         """Ends watchdog's threads."""
