@@ -169,6 +169,17 @@ def test_truncated_bytes_are_a_gap(d: Path, running: bool) -> None:
     h.stop()
 
 
+def test_truncation_of_what_was_read_is_told_and_claims_no_loss(d: Path) -> None:
+    append(d / "a.log", b"one\ntwo\n")
+    h = live(d)
+    h.settle(2)
+    os.truncate(d / "a.log", 0)
+    h.settle(2)
+    [(generation, gap)] = h.gaps(d / "a.log")
+    assert (generation, gap.kind, gap.first_byte, gap.last_byte) == (0, "shrank", 8, 8)
+    h.stop()
+
+
 def test_the_end_of_a_lost_range_is_told_when_the_size_was_seen(d: Path) -> None:
     append(d / "a.log", b"x" * 99 + b"\n" + b"y" * 900)
     h = live(d)

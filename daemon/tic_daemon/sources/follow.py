@@ -364,7 +364,7 @@ class FileFollower:
         if look.status != "ok":
             reader = source.reader(generation)
             if reader is not None:
-                reader.broken = True
+                reader.broken = look.status
             was = generation.file
             self._settle(source, pieces_on_disk(source.candidate.path), tick, now)
             if not generation.closed and generation.file == was:

@@ -1,6 +1,6 @@
 """Reading the bytes of one file from a position on, and noticing that they are not the file's that was read before.
 
-    `broken` is set by whoever found that the file behind a reader is not the generation's any more.
+    `broken` says by which look it was found that the file behind a reader is not the generation's any more.
 
     PlainReader   a descriptor that is held (local file systems) or opened anew at every look (network mounts)
     GzipReader    the decompressed bytes of a .gz, also while it is still being written
@@ -46,7 +46,7 @@ class PlainReader:
     def __init__(self, file: Seen, *, hold: bool) -> None:
         self.file = file
         self.hold = hold
-        self.broken = False
+        self.broken: Status | None = None
         self.fd = -1
 
     def look(self, position: int, before: bytes, limit: int) -> Look:
@@ -93,7 +93,7 @@ class GzipReader:
         self.file = file
         self.fd = -1
         self.hold = False
-        self.broken = False
+        self.broken: Status | None = None
         self._stream = zlib.decompressobj(wbits=31)
         self._raw_at = 0
         self._at = 0

@@ -241,10 +241,17 @@ class Source:
         """The generation's unread rest is nowhere any more: the gap says from where, and to where if that is known."""
         truncated = any(file.inode == generation.file.inode for file in self.files)
         size = max(generation.size, self._known_size if generation.number == self.row.generation else 0)
-        known = size > generation.position
-        detail = "up to the size last seen, perhaps more" if known else "unknown end"
-        kind = "truncated" if truncated else "vanished"
-        self.end(generation, generation.gap(kind, size if known else -1, detail))
+        at, shrunk = generation.position, generation.reader is not None and generation.reader.broken == "shrunk"
+        if size > at:
+            gap = generation.gap(
+                "truncated" if truncated else "vanished", size, "up to the size last seen, perhaps more"
+            )
+        elif truncated and shrunk and generation.at_end:
+            # We were there and had read it to its end. Only what came in the moment before can be missing.
+            gap = generation.gap("shrank", at, "all that was seen of it had been read")
+        else:
+            gap = generation.gap("truncated" if truncated else "vanished", -1, "unknown end")
+        self.end(generation, gap)
 
     def _begin(self, file: Seen, untouched: Sequence[Generation], tick: float, now: float) -> None:
         """The next generation; one that was known as empty until now goes on with its descriptor."""
