@@ -29,7 +29,12 @@ CONFIRMED = {
     "Ray worker's traceback": lines("(WorkerDict pid=184142, ip=10.31.4.12) ", TRACE),
     "traceback behind an error record": lines("", ["ERROR:root:step failed", *TRACE]),
     "traceback behind an error record of a named process": lines(
-        "", [f"(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [a.py:1] failed {TRACE[0]}", *TRACE[1:]]
+        "", [f"[2026-11-29 10:00:00,123 E 44 55] (raylet) node.cc:3: failed {TRACE[0]}", *TRACE[1:]]
+    ),
+    "in a pod's log": lines("2026-11-29T16:20:11.123456789Z stderr F ", ["ERROR:root:step failed", *TRACE]),
+    "SGLang in a pod": lines(
+        "2026-11-29T16:20:11.123456789Z stderr F ",
+        [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]],
     ),
     "SGLang": lines("", [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]]),
     "chained": lines(
@@ -126,6 +131,12 @@ def test_a_ray_file_learns_its_actor_from_its_first_lines() -> None:
 
 def test_a_driver_of_ray_has_no_cuda_context() -> None:
     assert verdicts(lines("", TRACE), role="driver", framework="ray", single_process=True) == ["mention"]
+
+
+def test_a_bare_traceback_is_not_a_prefixed_writers() -> None:
+    text = lines("(WorkerDict pid=9) ", TRACE[:3]) + lines("", TRACE[1:])
+    (fault,) = of(scan(text), Fault)
+    assert (fault.verdict, fault.at.proc) == ("suspect", "")
 
 
 def test_kernel_lines_need_the_kernel() -> None:

@@ -24,6 +24,11 @@ _QUOTE_OPEN: Final = ("[prompt]", "[response]", "[ground_truth]")
 _QUOTE_CLOSE: Final = "[score]"
 _ACTOR: Final = ":actor_name:"
 
+# Loggers that put their prefix on a record's first line alone: its traceback follows without any. Launchers and Ray
+# prefix every line.
+_FIRST_LINE_ONLY: Final = frozenset({"sglang", "slime", "python", "pylog", "loguru", "areal", "torch_log", "raycpp"})
+_EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", "srun_label"})
+
 Hits = Sequence[tuple[int, Sequence[Rule]]]
 """(position of the literal's end within the piece, rules that it belongs to)."""
 
@@ -59,7 +64,7 @@ class PieceReader:
         key = writers.key_of(line, self.traits, self.single)
         trace: Trace | None = None
         if state.traces.open:
-            if line.kinds and not key:
+            if not key and not line.bare:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
             trace = state.traces.see(key, line.text, line_no)
             if trace is not None and not key and trace.owner is not None:
@@ -156,7 +161,7 @@ class PieceReader:
                 self.state.quotes[piece.key] = piece.offset
             elif text.startswith(_QUOTE_CLOSE):
                 self.state.quotes.pop(piece.key, None)
-        elif text.startswith(_ACTOR) and self.single and not piece.line.kinds:
+        elif text.startswith(_ACTOR) and self.single and piece.line.bare:
             self.state.actor = text[len(_ACTOR) :].strip()[:80]
         if text.endswith(OPENER):
             self._traceback(piece, text[: -len(OPENER)].rstrip(), previous)
@@ -170,13 +175,12 @@ class PieceReader:
             return
         named = line.pid is not None and bool({"ray", "vllm"} & set(line.kinds))
         excepthook = last == "rank"
-        bare_after_error = not line.kinds and peel(clean(previous), self.state.years).level_class == "error"
+        bare_after_error = line.bare and peel(clean(previous), self.state.years).level_class == "error"
         proven = error or excepthook or bool(self.single) or named or bare_after_error or bool(head)
         needs_files = not (error or excepthook)
         who = (key, line.pid, line.rank, line.actor)
         self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no))
-        if key and not self.single and not excepthook:
-            # Loggers put their prefix on the first line alone; what follows has none.
+        if key and not self.single and last in _FIRST_LINE_ONLY and not _EVERY_LINE & set(line.kinds):
             self.state.traces.begin("", Trace(proven, True, piece.line_no, who))
 
     def _records(self, piece: _Piece) -> None:

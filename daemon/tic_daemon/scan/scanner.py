@@ -323,16 +323,15 @@ class SourceScanner:
 
     def _fragment(self, raw: bytes, offset: int) -> None:
         """Parts of the long line that are whole, cut to the length that is read of each."""
-        start = 0
+        start = offset
         for part in raw.split(b"\r"):
             head = part[:HEAD_LIMIT]
-            if len(part) > HEAD_LIMIT:
-                self._state.counters.skipped_bytes += len(part) - HEAD_LIMIT
-                self._gap(offset + start + HEAD_LIMIT, offset + start + len(part))
             hits = self._scanner.engine.scan(head) if head else []
             if hits:
-                at = offset + start
-                self._content(head, at, at + len(head), self._state.line_no, hits, (), b"")
+                self._content(head, start, start + len(head), self._state.line_no, hits, (), b"")
+            if len(part) > HEAD_LIMIT:
+                self._state.counters.skipped_bytes += len(part) - HEAD_LIMIT
+                self._gap(start + HEAD_LIMIT, start + len(part))
             start += len(part) + 1
 
     def _end_piece(self, data: bytes) -> bytes:

@@ -32,7 +32,7 @@ def without_cuda(actor: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
     """Whether the writer has no CUDA context, so that its fault texts are copies or quotations."""
     if actor:
         return actor.startswith(_NO_CUDA) or actor.lower().startswith("reward")
-    return traits.role == "driver" and traits.framework == "ray" and not wrapped.kinds
+    return traits.role == "driver" and traits.framework == "ray" and wrapped.bare
 
 
 def wrap_fits(wrap: str, wrapped: Wrapped, traits: SourceTraits) -> bool:

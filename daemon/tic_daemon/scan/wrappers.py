@@ -19,6 +19,7 @@ _CLASS: Final = {
     "EXCEPTION": "error", "W": "warning", "WARN": "warning", "WARNING": "warning",
 }  # fmt: skip
 _LEVELS: Final = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
+_TRANSPORT: Final = frozenset({"cri", "docker", "compose"})
 _CLOCK: Final = r"(\d\d:\d\d:\d\d)"
 _DATE: Final = r"(\d{4}-\d\d-\d\d)"
 
@@ -51,6 +52,11 @@ class Wrapped(NamedTuple):
     repeat: int = 1
     kinds: tuple[str, ...] = ()
     partial: bool = False
+
+    @property
+    def bare(self) -> bool:
+        """Whether the program itself put nothing in front of its text: container runtimes prefix every line."""
+        return not self.kinds or _TRANSPORT.issuperset(self.kinds)
 
     @property
     def proc(self) -> str:

@@ -20,6 +20,7 @@ _PID: Final = re.compile(rb"pid=(\d{1,17})[,)]")
 _RANK: Final = re.compile(rb"\[rank(\d{1,6})\]:")
 _CLOCK: Final = re.compile(rb"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]")
 _FEW: Final = 8
+_SHORT_PID: Final = 4
 _ENDS: Final = {"pid": (b",", b")"), "rank": (b"]:",)}
 
 
@@ -118,6 +119,9 @@ class Wanted:
                 self._ranks = b"[rank" in data
             place = data.find(f"[rank{name}]".encode(), start) if self._ranks else -1
         else:
-            # Of an actor that is a set of ranks the order in the line may differ: one of them will do.
-            place = data.find(name.split(" ", maxsplit=1)[0].encode(), start)
+            # A pid stands in many forms, but a short one is a number like any other. Of an actor that is a set of
+            # ranks the order in the line may differ: one of them will do.
+            short = kind == "pid" and len(name) < _SHORT_PID
+            needle = f"pid={name}" if short else name.split(" ", maxsplit=1)[0]
+            place = data.find(needle.encode(), start)
         return place if place >= 0 else len(data)
