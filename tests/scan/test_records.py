@@ -124,6 +124,14 @@ def test_nameless_writer_between_known_ones() -> None:
     same(record)
 
 
+def test_a_logger_that_prefixes_the_first_line_alone() -> None:
+    (record,) = records("[2026-11-29 08:12:03 TP0] " + seed().replace("\n  metric", "\nother text\n  metric"))
+    same(record)
+    assert (record.at.proc, record.parse_state) == ("actor:TP0", "ok")
+    two = "[2026-11-29 08:12:03 TP0] [mismatch] run=a step=1\n[2026-11-29 08:12:03 TP1] [mismatch] run=a step=1\n"
+    assert {record.value for record in records(two + "  metric=kl_k1 value=3\n")} == {None}
+
+
 def test_bytes_of_a_record() -> None:
     text = "x\n" + seed() + "y\n"
     (record,) = records(text)

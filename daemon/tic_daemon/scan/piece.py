@@ -33,6 +33,11 @@ Hits = Sequence[tuple[int, Sequence[Rule]]]
 """(position of the literal's end within the piece, rules that it belongs to)."""
 
 
+def _loose(line: Wrapped) -> bool:
+    """Whether the rest of this line's record may come in lines without any prefix."""
+    return bool(line.kinds) and line.kinds[-1] in _FIRST_LINE_ONLY and not _EVERY_LINE.intersection(line.kinds)
+
+
 class PieceReader:
     """Reads pieces of one generation in order. All that it remembers is in `state`.
 
@@ -180,7 +185,7 @@ class PieceReader:
         needs_files = not (error or excepthook)
         who = (key, line.pid, line.rank, line.actor)
         self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no))
-        if key and not self.single and last in _FIRST_LINE_ONLY and not _EVERY_LINE & set(line.kinds):
+        if key and not self.single and _loose(line):
             self.state.traces.begin("", Trace(proven, True, piece.line_no, who))
 
     def _records(self, piece: _Piece) -> None:
@@ -190,7 +195,7 @@ class PieceReader:
         if header is not None:
             pairs, _clean = tokens(text[header.end() :])
             if is_record(pairs):
-                self.give(records.header(piece.at(""), piece.end, pairs, piece.shown()))
+                self.give(records.header(piece.at(""), piece.end, pairs, piece.shown(), loose=_loose(piece.line)))
                 return
         if records.open:
             noise = not text.strip() or is_bar(piece.raw)

@@ -47,13 +47,15 @@ _UNSAID: Final = ("", "unknown")
 
 @dataclass(slots=True)
 class OpenRecord:
-    """A record of which the last field has not come yet. `fields` keep their order; `at` has no step yet."""
+    """A record of which the last field has not come yet. `fields` keep their order. `loose`: its logger prefixes the
+    first line alone, so its fields may follow in lines without any name. `conflict`: a field was said twice."""
 
     at: At
     end: int
     last_line: int
     fields: dict[str, str]
     raw: list[str]
+    loose: bool = False
     conflict: bool = False
 
     def complete(self) -> bool:
@@ -61,7 +63,7 @@ class OpenRecord:
         return self.fields.keys() >= _KNOWN and all(map(self.fields.__getitem__, FIELDS))
 
     def to_json(self) -> list[Any]:
-        return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.conflict]
+        return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.loose, self.conflict]
 
     @classmethod
     def from_json(cls, value: list[Any]) -> OpenRecord:
@@ -104,12 +106,13 @@ class Records:
     def __init__(self) -> None:
         self.open: dict[str, OpenRecord] = {}
 
-    def header(self, at: At, end: int, pairs: Pairs, raw: str) -> list[Mismatch]:
-        """A header line of writer `at.proc`. `pairs`: its fields; `end`: the offset behind the line.
+    def header(self, at: At, end: int, pairs: Pairs, raw: str, *, loose: bool = False) -> list[Mismatch]:
+        """A header line of writer `at.proc`. `pairs`: its fields; `end`: the offset behind the line; `loose`: see
+        `OpenRecord`.
 
         Returns the records that it closes, itself too if it is complete.
         """
-        record = OpenRecord(at, end, at.line_no, {}, [raw])
+        record = OpenRecord(at, end, at.line_no, {}, [raw], loose)
         _fill(record, pairs)
         if record.complete():
             return _given(record)
@@ -125,21 +128,23 @@ class Records:
 
     def follow(self, proc: str, end: int, line_no: int, text: str, raw: str, noise: bool) -> list[Mismatch]:
         """Any other line of a writer. `noise`: a blank line or a progress bar, which ends nothing."""
-        record = self.open.get(proc)
+        record, ends = self.open.get(proc), bool(proc) and not noise
         if record is None:
-            return []
+            owners = [] if proc else [key for key, former in self.open.items() if former.loose]
+            if len(owners) != 1:
+                return []
+            proc, ends = owners[0], False  # a line without a name ends nobody's record
+            record = self.open[proc]
         pairs, clean = ([], False) if noise else tokens(text)
         if clean and is_record(pairs):
             _fill(record, pairs)
             record.end, record.last_line = end, line_no
             record.raw.append(raw)
-            if record.complete():
-                del self.open[proc]
-                return _given(record)
-        elif not noise and proc:
-            del self.open[proc]
-            return _given(record)
-        return []
+            ends = record.complete()
+        if not ends:
+            return []
+        del self.open[proc]
+        return _given(record)
 
     def expire(self, offset: int, line_no: int) -> list[Mismatch]:
         """Close what began too long before this line."""
