@@ -20,7 +20,9 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=Path("bench-out"), help="where scratch files go")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}"
+    )
     for name in (args.only,) if args.only else PARTS:
         part = importlib.import_module(f"bench.{name}")
         lines = part.main(args.folder, args.megabytes) if name == "ingest" else part.main(args.folder)

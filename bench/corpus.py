@@ -47,8 +47,13 @@ def _block(rng: random.Random) -> bytes:
         template = rng.choice(_KNOWN) if rng.random() < INTERESTING else rng.choice(_NOISE)
         rows.append(
             template.format(
-                r=rng.randrange(8), pid=rng.choice((4521, 4522, 4523, 4524)), n=rng.randrange(100_000), m=rng.randrange(4096),
-                k=rng.randrange(99), w=rng.randrange(64), f=f"{rng.uniform(1e-6, 1e-2):.9f}",
+                r=rng.randrange(8),
+                pid=rng.choice((4521, 4522, 4523, 4524)),
+                n=rng.randrange(100_000),
+                m=rng.randrange(4096),
+                k=rng.randrange(99),
+                w=rng.randrange(64),
+                f=f"{rng.uniform(1e-6, 1e-2):.9f}",
                 t=f"{rng.randrange(24):02}:{rng.randrange(60):02}:{rng.randrange(60):02}",
             )
         )

@@ -69,7 +69,7 @@ def main(folder: Path, megabytes: int) -> list[str]:
 
 def padding(folder: Path) -> Path:
     """A pack of made-up rules that brings the number of rules to `RULES`; returns the directory that it lies in."""
-    from tic_daemon.scan.rules import RuleSet
+    from tic_daemon.scan.rules import RuleSet  # noqa: PLC0415  loaded only when needed
 
     pack = folder / "bench-rules"
     pack.mkdir(exist_ok=True)
@@ -78,9 +78,10 @@ def padding(folder: Path) -> Path:
     for number in range(max(0, missing)):
         marker = f"synthetic marker {number:03d} of the benchmark"
         text.append(
-            f"[[rule]]\nname = \"padding.r{number:03d}\"\nyields = \"fault\"\nliteral = ['{marker}']\n"
-            f"pattern = '{marker}: (?P<code>\\d+)'\nanchor = \"start\"\nseverity = \"I\"\nlocks = \"never\"\nneeds_level = false\n"
-            f'product = "benchmark"\nsource = "bench/ingest.py"\nmatch = [\'{marker}: 12\']\nno_match = [\'synthetic\']'
+            f'[[rule]]\nname = "padding.r{number:03d}"\nyields = "fault"\nliteral = [\'{marker}\']\n'
+            f'pattern = \'{marker}: (?P<code>\\d+)\'\nanchor = "start"\nseverity = "I"\nlocks = "never"\nneeds_level =
+            false\n'
+            f"product = \"benchmark\"\nsource = \"bench/ingest.py\"\nmatch = ['{marker}: 12']\nno_match = ['synthetic']"
         )
     (pack / "padding.toml").write_text("\n".join(text) + "\n")
     return pack
@@ -95,7 +96,7 @@ def config(folder: Path, pack: Path) -> Path:
 
 def all_literals(pack: Path) -> bytes:
     """The literals that the scanner looks for, one a line, for grep."""
-    from tic_daemon.scan.rules import RuleSet
+    from tic_daemon.scan.rules import RuleSet  # noqa: PLC0415  loaded only when needed
 
     found = {literal for rule in RuleSet.load([pack]).rules for literal in rule.literals}
     return b"\n".join(sorted(item.encode() if isinstance(item, str) else item for item in found)) + b"\n"

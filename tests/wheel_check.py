@@ -23,7 +23,15 @@ def main() -> int:
         (wheel,) = folder.glob("tic_tui-*.whl")
         venv.create(folder / "venv", with_pip=True)
         binaries = folder / "venv" / "bin"
-        install = [str(binaries / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet", "install", str(wheel)]
+        install = [
+            str(binaries / "python"),
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--quiet",
+            "install",
+            str(wheel),
+        ]
         subprocess.run(install, check=True)
         elsewhere = folder / "elsewhere"
         elsewhere.mkdir()

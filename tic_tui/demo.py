@@ -1,7 +1,9 @@
 """`tic-tui demo`: a captured run, played back as if it were running now, through the real daemon.
 
-Nothing here knows what the daemon will find. The player writes the sample's bytes into log files at a readable pace, a real
-`tic-daemon watch` follows them, the second attempt is opened with the real `tic-daemon attempt`, and what is shown comes
+Nothing here knows what the daemon will find. The player writes the sample's bytes into log files at a readable pace,
+a real
+`tic-daemon watch` follows them, the second attempt is opened with the real `tic-daemon attempt`, and what is shown
+comes
 out of the store. In a terminal the screen opens; without one the same runs to its end and the status report is printed.
 """
 
@@ -95,7 +97,9 @@ class Player(threading.Thread):
     def _declare_attempt(self) -> None:
         wait_for(self._workspace, "SELECT count(*) >= 12 FROM mismatches", self.cancel)
         command = [sys.executable, "-m", "tic_daemon", "attempt", RUN, "--at", str(self._workspace), "--from", "now"]
-        subprocess.run([*command, "--reason", "the demo starts the run again on four ranks"], check=True, capture_output=True)
+        subprocess.run(
+            [*command, "--reason", "the demo starts the run again on four ranks"], check=True, capture_output=True
+        )
 
     def _play_second(self) -> None:
         start = time.monotonic()
@@ -187,9 +191,9 @@ def main(args: argparse.Namespace) -> int:
     with daemon(workspace):
         player.start()
         if interactive:
-            from tic_tui.app import run as run_screen
+            from tic_tui.start import run_screen  # noqa: PLC0415  Textual is loaded only for a terminal
 
-            run_screen(workspace)
+            run_screen(str(workspace))
             player.cancel.set()
             player.join()
         else:
@@ -201,15 +205,16 @@ def main(args: argparse.Namespace) -> int:
             played = second_attempt(source / "attempt-2.tsv")
             records = 12 + sum("[mismatch]" in line.text for line in played)
             wait_for(workspace, f"SELECT count(*) >= {records} FROM mismatches WHERE parse_state = 'ok'")  # noqa: S608
-        from tic_tui.snapshot import save_svg
+        from tic_tui.snapshot import save_svg  # noqa: PLC0415  as above
 
         save_svg(workspace, svg, run_id=RUN, size=(120, 40))
-    from tic_tui.status import report
+    from tic_tui.status import report  # noqa: PLC0415  as above
 
     with reading(workspace) as reader:
         print(report(reader).text)
     (store,) = workspace.glob(".tic/*/tic.duckdb")
     print(f"\nscreen    {svg}\nstore     {store}")
-    print(f"ask it    tic-tui sql {workspace} 'SELECT step, rank, value, admissibility FROM mismatches ORDER BY rec_id'")
+    question = "SELECT step, rank, value, admissibility FROM mismatches ORDER BY rec_id"
+    print(f"ask it    tic-tui sql {workspace} '{question}'")
     print(f"open it   tic-tui {workspace}")
     return 0

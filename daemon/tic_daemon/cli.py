@@ -7,7 +7,8 @@
     check     for acceptance scripts: exit code by what the run's evidence is
     rules     list, explain and try rule packs
 
-Exit codes: 0 well, 2 usage, 1 crash; `check` and errors about runs and stores use the table in docs/reference/exit-codes.md.
+Exit codes: 0 well, 2 usage, 1 crash; `check` and errors about runs and stores use the table in
+docs/reference/exit-codes.md.
 """
 
 from __future__ import annotations
@@ -26,20 +27,26 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line, with help texts."""
     top = argparse.ArgumentParser(
         prog="tic-daemon",
-        description="Watch the logs of an RL post-training job and keep what they say about training-inference consistency.",
+        description="Watch the logs of an RL post-training job; keep what they say about training-inference consistency.",
     )
     top.add_argument("--version", action="version", version=f"tic-daemon {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     watch = commands.add_parser("watch", help="follow directories and fill the store")
-    watch.add_argument("roots", nargs="*", type=Path, metavar="DIR", help="directories or files; default: the current one")
+    watch.add_argument(
+        "roots", nargs="*", type=Path, metavar="DIR", help="directories or files; default: the current one"
+    )
     watch.add_argument("--once", action="store_true", help="read all there is to its end and exit")
     watch.add_argument("--config", type=Path, metavar="FILE", help="tic.toml; default: DIR/tic.toml if there is one")
     watch.add_argument("--state", type=Path, metavar="DIR", help="state directory; default: .tic in the first DIR")
     watch.add_argument("--engine", choices=("auto", "hyperscan", "ahocorasick"), default="auto", help="search engine")
-    watch.add_argument("--port", type=int, default=0, help="port of the live endpoint on 127.0.0.1; default: any free one")
+    watch.add_argument(
+        "--port", type=int, default=0, help="port of the live endpoint on 127.0.0.1; default: any free one"
+    )
     watch.add_argument("--no-endpoint", action="store_true", help="answer no queries while running")
-    watch.add_argument("--take-over", action="store_true", help="take the store over from a daemon that is dead elsewhere")
+    watch.add_argument(
+        "--take-over", action="store_true", help="take the store over from a daemon that is dead elsewhere"
+    )
     watch.add_argument("-v", "--verbose", action="store_true", help="say more on standard error")
     watch.set_defaults(run=_watch)
 
@@ -50,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(run=_doctor)
 
-    from tic_daemon import people_commands, rules_command
+    from tic_daemon import people_commands, rules_command  # noqa: PLC0415  loaded only when needed
 
     people_commands.add_parsers(commands)
     rules_command.add_parser(commands)
@@ -73,9 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    from tic_daemon.config import load_config
-    from tic_daemon.store.layout import StoreLayout
-    from tic_daemon.watch import Daemon, default_workspace, raise_file_limit
+    from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.store.layout import StoreLayout  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.watch import Daemon, default_workspace, raise_file_limit  # noqa: PLC0415  loaded only when needed
 
     roots = [Path(root) for root in args.roots] or [Path()]
     for root in roots:
@@ -96,14 +103,16 @@ def _watch(args: argparse.Namespace) -> int:
         daemon.run_once()
         return 0
     daemon.install_signals()
-    daemon.run(ready=lambda url: logging.getLogger("tic-daemon").info("store %s, endpoint %s", daemon.store_id, url or "none"))
+    daemon.run(
+        ready=lambda url: logging.getLogger("tic-daemon").info("store %s, endpoint %s", daemon.store_id, url or "none")
+    )
     return 0
 
 
 def _doctor(args: argparse.Namespace) -> int:
-    from tic_daemon.config import load_config
-    from tic_daemon.sources import doctor
-    from tic_daemon.watch import default_workspace
+    from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.sources import doctor  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.watch import default_workspace  # noqa: PLC0415  loaded only when needed
 
     roots = [Path(root) for root in args.roots] or [Path()]
     config = load_config(args.config, workspace=default_workspace(roots))

@@ -20,7 +20,9 @@ Cut = list[tuple[int, int, int]]
 
 def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the three commands to the command line."""
-    attempt = commands.add_parser("attempt", help="open a new attempt: the processes that start from here on begin clean")
+    attempt = commands.add_parser(
+        "attempt", help="open a new attempt: the processes that start from here on begin clean"
+    )
     attempt.add_argument("run_id", metavar="RUN")
     attempt.add_argument("--from", dest="start", required=True, metavar="now|TIME|FILE:OFFSET", help="where it begins")
     _common(attempt)
@@ -38,13 +40,17 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
     check = commands.add_parser("check", help="exit code by what the evidence of a run is; for acceptance scripts")
     check.add_argument("run_id", metavar="RUN")
-    check.add_argument("--at", type=Path, default=Path(), metavar="PATH", help="workspace; default: the current directory")
+    check.add_argument(
+        "--at", type=Path, default=Path(), metavar="PATH", help="workspace; default: the current directory"
+    )
     check.add_argument("--json", action="store_true", help="as JSON")
     check.set_defaults(run=_check)
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--at", type=Path, default=Path(), metavar="PATH", help="workspace; default: the current directory")
+    parser.add_argument(
+        "--at", type=Path, default=Path(), metavar="PATH", help="workspace; default: the current directory"
+    )
     parser.add_argument("--reason", required=True, help="why; kept with your name and the time")
 
 
@@ -56,7 +62,8 @@ def _attempt(args: argparse.Namespace) -> int:
     finally:
         reader.close()
     Spool.at(args.at).attempt(args.run_id, reason=args.reason, from_kind=kind, from_time=moment, cut=cut)
-    print(f"a new attempt of {args.run_id} begins {'at ' + str(moment) + ' UTC' if moment else 'where its sources stand now'}")
+    where = f"at {moment} UTC" if moment is not None else "where its sources stand now"
+    print(f"a new attempt of {args.run_id} begins {where}")
     return 0
 
 
@@ -97,10 +104,15 @@ def _cut_at(reader: Reader, path: str, offset: int) -> Cut:
     """The cut of all sources now, but for the named one: it is cut at `offset`."""
     wanted = {path, str(Path(path).absolute())}
     rows = reader.query("SELECT source_id, generation, path FROM sources").rows
-    named = {(int(source), int(generation)) for source, generation, found in rows if found in wanted or str(source) == path}
+    named = {
+        (int(source), int(generation)) for source, generation, found in rows if found in wanted or str(source) == path
+    }
     if not named:
         raise TicError(f"no source {path} in this store", "`tic-tui sql` with SELECT path FROM sources lists them")
-    return [(source, generation, offset if (source, generation) in named else end) for source, generation, end in _ends(reader)]
+    return [
+        (source, generation, offset if (source, generation) in named else end)
+        for source, generation, end in _ends(reader)
+    ]
 
 
 def _mark(args: argparse.Namespace) -> int:
@@ -127,7 +139,8 @@ def _mark(args: argparse.Namespace) -> int:
 
 def _record(reader: Reader, run_id: str, rec_id: int) -> tuple[str, int]:
     found = reader.query(
-        "SELECT source_id, generation, byte_offset, attempt FROM mismatches WHERE rec_id = ? AND run_id = ?", [rec_id, run_id]
+        "SELECT source_id, generation, byte_offset, attempt FROM mismatches WHERE rec_id = ? AND run_id = ?",
+        [rec_id, run_id],
     ).rows
     if not found:
         raise UnknownRunError(f"{run_id} has no record {rec_id}", "rec_id is a column of view mismatches")

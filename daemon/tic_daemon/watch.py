@@ -1,14 +1,13 @@
 """The daemon's main loop: read, scan, commit; and its life from start to a clean end.
 
-One thread does all of it. A tick is: wait for the doorbell, read what has grown, scan it, and commit rows and cursors in
-one transaction. When to commit is `Pace`: at once after a quiet moment, so that a single line shows without delay, and at
-most every 200 to 500 ms under load, since a commit costs about the same whatever it holds.
+One thread does all of it. A tick is: wait for the doorbell, read what has grown, scan it, and commit rows and cursors
+in one transaction. When to commit is `Pace`: at once after a quiet moment, so that a single line shows without delay,
+and at most every 200 to 500 ms under load, since a commit costs about the same whatever it holds.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import threading
 import time
@@ -42,11 +41,12 @@ SPOOL_S = 0.25
 
 @dataclass(slots=True)
 class Pace:
-    """When to commit: `fastest_s` after the last commit at the earliest, so that a line after a quiet moment goes at once.
+    """When to commit: `fastest_s` after the last commit at the earliest; a line after a quiet moment goes at once.
 
     Args:
         fastest_s: shortest time between two commits.
-        slowest_s: longest; approached when commits themselves are slow, so that they take at most an eighth of the time.
+        slowest_s: longest; approached when commits themselves are slow, so that they take at most an eighth of the
+        time.
     """
 
     fastest_s: float = 0.2
@@ -232,7 +232,7 @@ class Daemon:
 
 def raise_file_limit() -> None:
     """Raise the soft limit of open files to the hard one: the soft one is often 1024, and a job has more workers."""
-    import resource
+    import resource  # noqa: PLC0415  POSIX only, needed here only
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
@@ -241,5 +241,5 @@ def raise_file_limit() -> None:
 
 def default_workspace(roots: Sequence[Path]) -> Path:
     """The directory that `.tic/` goes into: the first root, or its directory if it is a file."""
-    first = Path(os.path.abspath(roots[0]))
+    first = roots[0].absolute()
     return first if first.is_dir() else first.parent

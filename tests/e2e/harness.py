@@ -36,7 +36,13 @@ def tui(*args: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[s
     """One `tic-tui` command without a terminal."""
     command = [sys.executable, "-m", "tic_tui", *map(str, args)]
     return subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL
+        command,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
 
 
@@ -53,7 +59,7 @@ class Watcher:
         """Start it and wait until it has published its endpoint."""
         self._spawn()
         assert self.process is not None
-        wait_until(lambda: self._published(), ready_s, lambda: f"no endpoint; log:\n{self.log()}")
+        wait_until(self._published, ready_s, lambda: f"no endpoint; log:\n{self.log()}")
 
     def _published(self) -> bool:
         assert self.process is not None
@@ -108,7 +114,9 @@ def rows(store: Path) -> dict[str, list[tuple[object, ...]]]:
             ]
             assert columns, f"no table {table}"
             selected = ", ".join(columns)
-            found[table] = connection.execute(f"SELECT {selected} FROM {table} WHERE prov IS NULL ORDER BY ALL").fetchall()
+            found[table] = connection.execute(
+                f"SELECT {selected} FROM {table} WHERE prov IS NULL ORDER BY ALL"
+            ).fetchall()
         return found
 
 

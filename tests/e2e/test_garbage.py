@@ -34,7 +34,9 @@ def test_random_bytes_long_lines_nuls_and_bad_utf8(tmp_path: Path) -> None:
             log.write(b"x" * 100_000)
         log.write(b"\n" + RECORD.format(run="a", step=3).encode())
     (tmp_path / "hole.log").write_bytes(b"start\n" + b"\0" * 300_000 + RECORD.format(run="a", step=4).encode())
-    (tmp_path / "latin.log").write_bytes(b"caf\xe9 \xff\xfe\n" + RECORD.format(run="b\udcff", step=5).encode("utf-8", "surrogateescape"))
+    (tmp_path / "latin.log").write_bytes(
+        b"caf\xe9 \xff\xfe\n" + RECORD.format(run="b\udcff", step=5).encode("utf-8", "surrogateescape")
+    )
     store = once(tmp_path)
     assert ask(store, "SELECT step FROM mismatches ORDER BY step") == [(1,), (2,), (3,), (4,), (5,)]
     ((run, raw),) = ask(store, "SELECT run_id, raw FROM mismatches WHERE step = 5")
@@ -67,7 +69,8 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     (tmp_path / "evil.log").write_text(
         RECORD.format(run="a", step=1).replace("input=abc", "input=\x1b]0;owned\x07\x1b[2J")
         + RECORD.format(run="a", step=2).replace("report=r", f'report="{evil}"')
-        + "[rank0]: torch.AcceleratorError: CUDA error: \x1b]52;c;cm0gLXJm\x07an illegal memory access was encountered\n"
+        + "[rank0]: torch.AcceleratorError: CUDA error: \x1b]52;c;cm0gLXJm\x07an illegal memory access was
+        encountered\n"
     )
     store = once(tmp_path)
     assert ask(store, "SELECT count(*) FROM mismatches") == [(2,)]

@@ -1,7 +1,7 @@
 """kill -9 at random moments: nothing lost, nothing doubled.
 
-Two daemons watch the same files. One is left alone, the other is killed again and again. In the end their tables must be
-equal, row for row, in all columns but rec_id, store_id and observed_at.
+Two daemons watch the same files. One is left alone, the other is killed again and again. In the end their tables must
+be equal, row for row, in all columns but rec_id, store_id and observed_at.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ FILES = 20
 class Writer(threading.Thread):
     """Writes records, steps, faults and noise into 20 files, in pieces that end anywhere, and rotates and truncates them.
 
-    Truncation waits until both daemons have read the file, and holds `gate` meanwhile, so that nothing is killed: what is
-    truncated unread is lost by nature, and has a test of its own.
+    Truncation waits until both daemons have read the file, and holds `gate` meanwhile, so that nothing is killed:
+    what is truncated unread is lost by nature, and has a test of its own.
     """
 
     def __init__(self, root: Path, seed: int, gate: threading.Lock, *watchers: Watcher) -> None:
@@ -148,7 +148,9 @@ def story(tmp_path: Path, kills: int, seed: int) -> None:
     assert len(left["mismatch"]) > 10 * kills / 2
     assert writer.truncations or kills < 10
     for lost in (left, right):
-        assert not [row for row in lost["source_gap"] if "truncated" in row], "the test let bytes be truncated away unread"
+        assert not [row for row in lost["source_gap"] if "truncated" in row], (
+            "the test let bytes be truncated away unread"
+        )
     for table, expected in left.items():
         missing = set(expected) - set(right[table])
         doubled = set(right[table]) - set(expected)

@@ -132,7 +132,9 @@ def test_in_tmux(tmp_path: Path) -> None:
     socket = str(tmp_path / "tmux")
 
     def tmux(*args: str) -> str:
-        done = subprocess.run(["tmux", "-S", socket, *args], env=environment(), capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["tmux", "-S", socket, *args], env=environment(), capture_output=True, text=True, check=False
+        )
         return done.stdout
 
     import sys

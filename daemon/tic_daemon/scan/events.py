@@ -59,7 +59,8 @@ class At:
 class Mismatch:
     """One `[mismatch]` record of the seed, possibly several lines. Text fields are "" when missing.
 
-    `parse_state`: ok | incomplete (fields of the seed missing) | unknown_metric | parse_error (value or step no number).
+    `parse_state`: ok | incomplete (fields of the seed missing) | unknown_metric | parse_error (value or step no
+    number).
     `value` and `self_repeat` are None where the text is no number; the text is kept. `extra` is JSON of fields that the
     seed does not name, in order. `raw` is the record's bytes, decoded with backslashreplace.
     """
