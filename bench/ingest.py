@@ -79,8 +79,7 @@ def padding(folder: Path) -> Path:
         marker = f"synthetic marker {number:03d} of the benchmark"
         text.append(
             f'[[rule]]\nname = "padding.r{number:03d}"\nyields = "fault"\nliteral = [\'{marker}\']\n'
-            f'pattern = \'{marker}: (?P<code>\\d+)\'\nanchor = "start"\nseverity = "I"\nlocks = "never"\nneeds_level =
-            false\n'
+            f'pattern = \'{marker}: (?P<code>\\d+)\'\nanchor = "start"\nseverity = "I"\nlocks = "never"\nneeds_level = false\n'
             f"product = \"benchmark\"\nsource = \"bench/ingest.py\"\nmatch = ['{marker}: 12']\nno_match = ['synthetic']"
         )
     (pack / "padding.toml").write_text("\n".join(text) + "\n")

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line, with help texts."""
     top = argparse.ArgumentParser(
         prog="tic-daemon",
-        description="Watch the logs of an RL post-training job; keep what they say about training-inference consistency.",
+        description="Watch the logs of an RL post-training job; keep what they say of training-inference consistency.",
     )
     top.add_argument("--version", action="version", version=f"tic-daemon {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")

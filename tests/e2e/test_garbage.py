@@ -69,8 +69,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     (tmp_path / "evil.log").write_text(
         RECORD.format(run="a", step=1).replace("input=abc", "input=\x1b]0;owned\x07\x1b[2J")
         + RECORD.format(run="a", step=2).replace("report=r", f'report="{evil}"')
-        + "[rank0]: torch.AcceleratorError: CUDA error: \x1b]52;c;cm0gLXJm\x07an illegal memory access was
-        encountered\n"
+        + "[rank0]: torch.AcceleratorError: CUDA error: \x1b]52;c;cm0gLXJm\x07an illegal memory access was encountered\n"
     )
     store = once(tmp_path)
     assert ask(store, "SELECT count(*) FROM mismatches") == [(2,)]
