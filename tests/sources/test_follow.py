@@ -180,6 +180,24 @@ def test_truncation_of_what_was_read_is_told_and_claims_no_loss(d: Path) -> None
     h.stop()
 
 
+def test_sizes_of_an_earlier_life_do_not_enter_later_generations(d: Path) -> None:
+    append(d / "a.log", b"long\n" * 100)
+    h = live(d)
+    h.settle(2)
+    h.stop()
+    h.start()
+    h.poll()
+    for text in (b"short\n", b""):
+        os.truncate(d / "a.log", 0)
+        append(d / "a.log", text)
+        h.settle(2)
+    assert [(gap.kind, gap.first_byte, gap.last_byte) for _, gap in h.gaps(d / "a.log")] == [
+        ("shrank", 500, 500),
+        ("shrank", 6, 6),
+    ]
+    h.stop()
+
+
 def test_the_end_of_a_lost_range_is_told_when_the_size_was_seen(d: Path) -> None:
     append(d / "a.log", b"x" * 99 + b"\n" + b"y" * 900)
     h = live(d)

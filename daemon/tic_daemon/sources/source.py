@@ -63,7 +63,7 @@ class Source:
         self.grown_at = float("-inf")
         self._scanner = scanner
         self._zone = ZoneGuess()
-        self._known_size = stored.bytes_size if stored else 0
+        self._stored_size = (stored.generation, stored.bytes_size) if stored else (-1, 0)
         self.row = SourceRow(
             self.id,
             KIND,
@@ -71,7 +71,7 @@ class Source:
             printable(candidate.root),
             printable(candidate.path),
             generation=max(cursors, default=0),
-            bytes_size=self._known_size,
+            bytes_size=self._stored_size[1],
             zone_s=stored.zone_s if stored else None,
             zone_how=stored.zone_how if stored else "",
             first_seen_at=(stored.first_seen_at if stored else None) or utc(now),
@@ -187,6 +187,8 @@ class Source:
         # Still open; or closed, and bytes came after all: they are read as more of the same generation.
         was = Seen(row.path, row.device, row.inode, row.byte_offset, now, row.path.endswith(".gz"))
         generation = Generation(self._scanner, self._traits(place), row.generation, place or was, row)
+        if row.generation == self._stored_size[0]:
+            generation.size = max(generation.size, self._stored_size[1])
         del self.past[row.generation]
         self.open[row.generation] = generation
         if place is None:
@@ -240,8 +242,8 @@ class Source:
     def _lose(self, generation: Generation) -> None:
         """The generation's unread rest is nowhere any more: the gap says from where, and to where if that is known."""
         truncated = any(file.inode == generation.file.inode for file in self.files)
-        size = max(generation.size, self._known_size if generation.number == self.row.generation else 0)
-        at, shrunk = generation.position, generation.reader is not None and generation.reader.broken == "shrunk"
+        size, at = generation.size, generation.position
+        shrunk = generation.reader is not None and generation.reader.broken == "shrunk"
         if size > at:
             gap = generation.gap(
                 "truncated" if truncated else "vanished", size, "up to the size last seen, perhaps more"
