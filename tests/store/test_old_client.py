@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.store.samples import delta, fault, mismatch
-from tic_daemon.store import migrate
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.writer import Writer
 
@@ -51,8 +50,8 @@ print(json.dumps({"now": now, "spool": spool, "past": counts()}))
 
 
 @pytest.mark.slow
-def test_duckdb_1_2_answers_every_view(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(migrate, "SCHEMA", Path(migrate.__file__).with_name("schema"))
+def test_duckdb_1_2_answers_the_base_views(workspace: Path, tmp_path: Path) -> None:
+    """The public views are asked by an old client in tests/e2e/test_old_client.py."""
     database = finished(workspace)
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target", str(site)]

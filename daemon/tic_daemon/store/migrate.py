@@ -57,7 +57,7 @@ def refuse_newer(version: int, schema: Path | None = None) -> None:
         )
 
 
-def migrate(  # noqa: PLR0917  one call site
+def migrate(
     con: duckdb.DuckDBPyConnection, store_id: str, workspace: str, host: str, now: datetime, schema: Path | None = None
 ) -> int:
     """Brings the open store to this program's version and gives it its views. Returns the version that it had.
