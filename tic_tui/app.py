@@ -78,6 +78,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.runs_view: RunsView | None = None
         self.run_view: RunView | None = None
         self.selected_run: str | None = None
+        self.run_missing = False
         self.frozen_at: datetime | None = None
         self.notice: tuple[str, str] = ("", "dim")
         self.last_frame = ""
@@ -87,6 +88,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         self._unseen_marks: dict[str, str] = {}
         self._notice_timer: Timer | None = None
         self._mouse_on = False
+        self.set_class(not glyphs.braille, "-ascii")
         self.feed = Feed(target, self.post_message, opener or _open)
 
     # --- life ---
@@ -139,6 +141,7 @@ class TicApp(App[str | None], inherit_bindings=False):
 
     def on_run_fetched(self, message: RunFetched) -> None:
         if message.run_id == self.selected_run:
+            self.run_missing = message.view is None
             self._acknowledge(message.view)
             self._take(message, lambda: setattr(self, "run_view", message.view))
 
@@ -166,6 +169,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         """To screen 2, of this run or of the one selected last."""
         if run_id is not None and run_id != self.selected_run:
             self.selected_run, self.run_view, self._metric = run_id, None, ""
+            self.run_missing = False
             self._held.pop(RunFetched, None)
         self.switch_mode(bindings.RUN)
 

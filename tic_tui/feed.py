@@ -143,21 +143,20 @@ class Feed:
                 self._close()
                 self._until_changed(before)
                 return
-            # A slow store is asked less often: at most a quarter of the time goes into asking.
-            self._rest(max(FAST_S if began - last_change < 60 else CALM_S, 3 * took))
+            # A slow store is asked less often: at most half of the time goes into asking.
+            self._rest(max(FAST_S if began - last_change < 60 else CALM_S, took))
 
     def _read(self, reader: Reader, newest: Any, demand: Demand) -> str:
         """One reading of what is on the screen. Returns what went wrong with a query, or "" ."""
-        from tic_tui.queries import run_view, runs_view  # noqa: PLC0415
+        from tic_tui.queries import one_run, run_view, runs_view  # noqa: PLC0415
 
         try:
-            view = runs_view(reader, newest, _now())
-            self._post(RunsFetched(view))
-            if demand.run_id is not None:
-                mine = [r for r in view.runs if r.run_id == demand.run_id]
-                run = max(mine, key=lambda r: r.attempt, default=None)
-                seen = run and run_view(reader, run, demand, newest.top, _now())
-                self._post(RunFetched(demand.run_id, seen or None))
+            if demand.run_id is None:
+                self._post(RunsFetched(runs_view(reader, newest, _now())))
+            else:
+                run = one_run(reader, demand.run_id)
+                seen = None if run is None else run_view(reader, run, demand, _now())
+                self._post(RunFetched(demand.run_id, seen))
         except Exception as error:
             if reader.connection().state != "connected":
                 raise

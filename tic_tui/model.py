@@ -126,19 +126,13 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
-    """A line of view `locks`: one locked attempt, and how many of its records came after or in unknown order.
+class Standing:
+    """How many records of an attempt view `mismatches` gives one admissibility and reason."""
 
-    `candidates` holds more than one rec_id where it is undecided which fault was first.
-    """
-
-    run_id: Safe
     attempt: int
-    first_fault_rec_id: int | None
-    candidates: list[int] | None
-    after_fault: int
-    order_unknown: int
-    would_help: Safe | None
+    admissibility: Safe
+    reason: Safe
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +250,7 @@ class RunView:
     """Screen 2, of one run."""
 
     run: Run
-    locks: tuple[Lock, ...]
-    suspect: int
+    standings: tuple[Standing, ...]
     first_fault: Fault | None
     faults: tuple[Fault, ...]
     faults_total: int
@@ -270,6 +263,15 @@ class RunView:
     sources: Sources
     marks: tuple[Mark, ...]
     read_at: datetime
+
+    def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:
+        """Records of an attempt (the run's newest one) with this admissibility, and this reason if one is given."""
+        wanted = self.run.attempt if attempt is None else attempt
+        return sum(
+            s.records
+            for s in self.standings
+            if s.attempt == wanted and s.admissibility == admissibility and reason in {"", str(s.reason)}
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,5 +61,5 @@ async def _paint(app: TicApp, run_id: str | None, size: tuple[int, int], timeout
 
 async def _wait(pause, deadline: float, app: TicApp) -> None:  # type: ignore[no-untyped-def]  # a bound Pilot.pause
     if time.monotonic() > deadline:
-        raise StoreError(f"{app.target} was not read in time: {app.link.detail or app.link.state}")
+        raise StoreError(f"{app.target} was not read in time: {app.notice[0] or app.link.detail or app.link.state}")
     await pause(0.05)

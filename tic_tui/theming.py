@@ -5,6 +5,7 @@
     ansi = false                 # true: the terminal's own sixteen colours, and none at all under NO_COLOR
     [textual]                    # the keys of textual.theme.Theme
     primary = "#7aa2f7"
+    [textual.variables]          # CSS variables; a theme with ansi = true needs those of Textual's own ansi themes
     [tones]                      # one for each word of render.text.TONES, in Rich's style notation
     locked = "bold #ff5f5f"
 """
@@ -37,7 +38,7 @@ class Look:
     name: str
     dark: bool
     ansi: bool
-    textual: Mapping[str, str]
+    textual: Mapping[str, Any]
     tones: Mapping[str, Style]
 
     def theme(self) -> Theme:
@@ -45,7 +46,8 @@ class Look:
         from textual.theme import Theme  # noqa: PLC0415  tests of files need no toolkit
 
         keys: dict[str, Any] = {k: v for k, v in self.textual.items() if k != "variables"}
-        return Theme(name=self.name, dark=self.dark, ansi=self.ansi, variables=dict(_VARIABLES), **keys)
+        extra: dict[str, str] = self.textual.get("variables", {})
+        return Theme(name=self.name, dark=self.dark, ansi=self.ansi, variables={**_VARIABLES, **extra}, **keys)
 
 
 # Toolkit parts that we do not theme one by one follow the theme's own colours.

@@ -28,9 +28,6 @@ CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VA
   locks BOOLEAN, rank INTEGER, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, raw VARCHAR,
   title VARCHAR, reason VARCHAR, echo_of BIGINT,
   path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP);
-CREATE TABLE locks (run_id VARCHAR, attempt INTEGER, first_fault_rec_id BIGINT, candidates BIGINT[],
-  after_fault BIGINT, order_unknown BIGINT, would_help VARCHAR);
-CREATE TABLE attempts (run_id VARCHAR, attempt INTEGER, suspect BIGINT);
 CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank INTEGER, host VARCHAR, pid BIGINT,
   field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
 CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, role VARCHAR, track VARCHAR, phase VARCHAR,
@@ -140,14 +137,12 @@ class FakeStore:
             self.mismatch(
                 100 + n, "grpo-tiny-a", step=n // 2, value=0.004 + 0.0007 * (n % 7) + (0.09 if late else 0),
                 evidence=n <= 24, admissibility="locked" if late else "suspect" if n > 24 else "admissible",
-                reason="after the fault" if late else "",
+                reason="" if n <= 24 else "reported" if not late else "order unknown" if n < 31 else "after the fault",
                 because="after the CUDA fault" if late else "order unknown" if n > 24 else "",
             )  # fmt: skip
         self.fault(9001, "grpo-tiny-a", step=14)
         self.fault(9002, "grpo-tiny-a", kind="nccl_watchdog_timeout", locks=False, step=15,
                    text="[rank2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=412)")  # fmt: skip
-        self.write("INSERT INTO locks VALUES ('grpo-tiny-a', 1, 9001, [9001], 9, 2, 'timestamps on rank 2')")
-        self.write("INSERT INTO attempts VALUES ('grpo-tiny-a', 1, 4)")
         self.run("ppo-qwen3-8b-dapo-longer-name", seen=90, state="quiet")
         for n in range(12):
             self.mismatch(300 + n, "ppo-qwen3-8b-dapo-longer-name", step=n, value=0.002 + 0.0002 * (n % 5))

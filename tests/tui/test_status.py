@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tic_daemon.errors import StoreError
-from tic_daemon.scan.events import At, Fault, Gap, Mismatch, StepEvent
+from tic_daemon.scan.events import At, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StepEvent
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
@@ -42,10 +42,11 @@ def write(workspace: Path, *, fault: bool, mark: bool) -> None:
     path = "/jobs/worker-0.log"
     row = SourceRow(
         source_id("node7", "file", path), kind="file", host="node7", root="/jobs", path=path, single_process=True,
-        run_hint="grpo-a", state="growing", bytes_size=1000, last_growth_at=BEGAN, first_seen_at=BEGAN,
+        run_hint="grpo-a", stream="stderr", state="growing", bytes_size=1000, last_growth_at=BEGAN, first_seen_at=BEGAN,
     )  # fmt: skip
     events: list[Any] = [mismatch(50 * i, i, 0.004) for i in range(4)]
     events += [StepEvent(At(50 * i + 10, 5, 1, step=i), "end", True, "step") for i in range(4)]
+    events += [ProcessSeen(At(0, 50, 1)), SourceRun(At(0, 50, 1), "grpo-a", "record")]
     events.append(Gap(At(0, 0, 1), "truncated", 500, 700, "cut \x1b[2Jwhile no daemon ran"))
     if fault:
         at = At(

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Fault, Lock, RunView
+from tic_tui.model import Fault, RunView
 from tic_tui.render.text import Builder, Line, clean, clip_left, count, number
 from tic_tui.safe import safe_lines
 
@@ -35,20 +35,17 @@ def banner(view: RunView, now: datetime, width: int, glyphs: Glyphs, *, tall: bo
 
     Two lines for a run that is not locked, five for a locked one; three with `tall` off, for small screens.
     """
-    lock = next((k for k in view.locks if k.attempt == view.run.attempt), None)
     evidence = _evidence(view, width, glyphs)
-    if lock is None and not view.run.locked:
+    if not view.run.locked:
         return [_open(view, width, glyphs), evidence]
-    lines = [_locked(view, lock, width, glyphs)]
+    lines = [_locked(view, width, glyphs)]
     fault = view.first_fault
     if fault is None:
         lines.append(Builder(width, glyphs).add("  the first fault is not in the store's answer yet", "banner").line())
         return [*lines, evidence]
     ago = age(fault.event_at or fault.observed_at, now)
     seen = ago if ago in {"now", "unknown"} else f"{ago} ago"
-    undecided = len(lock.candidates or ()) if lock is not None else 0
-    first = "first fault" if undecided < 2 else f"first of {undecided} candidates"
-    what = Builder(width, glyphs).add(f"  {first}: {fault_words(fault)}", "banner").right(seen, "banner").line()
+    what = Builder(width, glyphs).add(f"  first fault: {fault_words(fault)}", "banner").right(seen, "banner").line()
     place = clip_left(clean(fault.place, glyphs), max(10, width - 4), glyphs.ellipsis)
     where = Builder(width, glyphs).add("  " + place, "locked").line()
     text = Builder(width, glyphs).add("  " + first_line(fault.text or fault.raw), "dim").line()
@@ -68,16 +65,11 @@ def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
     return b.add_if_fits(f"  {record.place}", "dim").line()
 
 
-def _locked(view: RunView, lock: Lock | None, width: int, glyphs: Glyphs) -> Line:
+def _locked(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.locked} LOCKED", "locked").add(f" attempt {view.run.attempt}", "banner")
-    if lock is None:
-        return b.add(": later numbers are no evidence", "banner").line()
-    b.add(f": {count(lock.after_fault)} records after the fault", "banner")
-    b.add(f", {count(lock.order_unknown)} order unknown", "banner")
-    b.add(f", {count(view.suspect)} suspect", "suspect")
-    if lock.order_unknown and lock.would_help:
-        b.add_if_fits(f"   ({lock.would_help})", "dim")
-    return b.line()
+    b.add(f": {count(view.count('locked', 'after the fault'))} records after the fault", "banner")
+    b.add(f", {count(view.count('locked', 'order unknown'))} order unknown", "banner")
+    return b.add(f", {count(view.count('suspect'))} suspect", "suspect").line()
 
 
 def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
@@ -89,9 +81,9 @@ def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
         b.add(f": no confirmed fault in the {count(watched)} sources watched", "text")
     else:
         b.add(": nothing is watched for this run, so this shows nothing", "stale")
-    older = [k.attempt for k in view.locks if k.attempt != view.run.attempt]
-    if older:
-        b.add(f"; attempt {', '.join(str(a) for a in sorted(older))} is locked", "locked")
+    attempts = sorted({s.attempt for s in view.standings} - {view.run.attempt})
+    if older := [a for a in attempts if view.count("locked", attempt=a)]:
+        b.add(f"; attempt {', '.join(map(str, older))} is locked", "locked")
     if view.sources.unreadable:
         b.add(f"; {view.sources.unreadable} sources unreadable", "gap")
     return b.line()

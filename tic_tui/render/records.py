@@ -117,8 +117,8 @@ def mismatch_detail(record: Mismatch, width: int, glyphs: Glyphs) -> list[Line]:
     ]
     names = (
         "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank",
-        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode", "step_kind",
-        "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
+        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode",
+        "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
     )  # fmt: skip
     rest = [(name, getattr(record, name), "text") for name in names]
     times = [("event_at", _time(record.event_at), "text"), ("observed_at", _time(record.observed_at), "text")]
@@ -140,7 +140,8 @@ def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
     )  # fmt: skip
     rest = [(name, getattr(fault, name), "text") for name in names]
     times = [("event_at", _time(fault.event_at), "text"), ("observed_at", _time(fault.observed_at), "text")]
-    return _fields(head, width, glyphs) + _raw(fault.raw or fault.text, width, glyphs) + _fields([*rest, *times], width, glyphs)
+    raw = _raw(fault.raw or fault.text, width, glyphs)
+    return _fields(head, width, glyphs) + raw + _fields([*rest, *times], width, glyphs)
 
 
 def _time(at: datetime | None) -> str:

@@ -99,8 +99,7 @@ class RunScreen(View):
         app = tic_app(self)
         if app.selected_run is None:
             return "no run selected: press 1, choose one, and Enter"
-        known = app.runs_view is not None and any(r.run_id == app.selected_run for r in app.runs_view.runs)
-        return "reading the run ..." if known or app.runs_view is None else "this run is not in the store"
+        return "this run is not in the store" if app.run_missing else "reading the run ..."
 
     def _sync_plot(self, view: RunView) -> None:
         panel, app = self.query_one("#plot", Painted), tic_app(self)

@@ -1,0 +1,111 @@
+"""What reaches a real terminal: the bytes themselves."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+
+from tests.tui.terminal import Terminal
+
+APP = ["-m", "tests.tui.hostile_app"]
+# What Textual itself sends: modes, keyboard protocol, cursor, colours, queries. Everything else would be content.
+ALLOWED = re.compile(
+    rb"\x1b(?:\[[0-9;:]*[mHJKABCDGdrhlsun]|\[\?[0-9;]*(?:\$p|[hlu])|\[[<=>?][0-9;]*[a-zA-Z]|\[[0-9;]* q|\[[0-9;]*t|[78=>])"
+)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
+    terminal = Terminal([*APP, "hostile"], size)
+    terminal.shows("A^[]0;", "? help")
+    walk = {
+        "\r": "LOCKED",  # the run, then help over it, the mark dialog with a pasted escape, the retract dialog
+        "?": "keys",
+        "\x1b": "FOLLOW",
+        "i": "for the",
+        "\x1b[200~p\x1b]0;PASTED\x07\x1b[201~x\r": "NOT written",
+        "R": "retract",
+        "\x1b\x1b": "FOLLOW",
+        "\t\r": "effect",
+        "\x7f": "FOLLOW",
+        "f\r": "standing",
+    }
+    for keys, words in walk.items():
+        terminal.send(keys)
+        terminal.shows(words)
+    terminal.send("\x1b[C" * 3)
+    terminal.send("y")
+    terminal.send("q")
+    assert terminal.end() == 0
+    assert b"L[/]M[/nope]N[@click=app.quit]O[/]" in terminal.raw, "markup is text"
+    left = ALLOWED.sub(b"", terminal.raw)
+    copied = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", left)
+    assert all(b"T1dORUQ=" != c for c in copied) and len(copied) == 1, "the copy that was asked for, and no other"
+    left = re.sub(rb"\x1b\]52;c;[A-Za-z0-9+/=]*\x07", b"", left)
+    assert set(re.findall(rb"[\x00-\x08\x0b-\x1f\x7f]", left)) <= {b"\r"}, re.findall(rb".{20}\x1b.{20}", left)[:5]
+    text = left.decode("utf-8")
+    assert not re.search("[\x80-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069\ufeff]", text)
+    assert "OWNED" in text and terminal.screen.title in {"", "TicApp"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, None], ids=["TERM", "HUP", "q"])
+def test_the_terminal_is_left_clean(number: int | None) -> None:
+    terminal = Terminal([*APP, "calm"])
+    terminal.shows("grpo-tiny-a")
+    if number is None:
+        terminal.send("q")
+    assert terminal.end(number) == (0 if number is None else 128 + number)
+    assert terminal.raw.count(b"\x1b[?1049h") == terminal.raw.count(b"\x1b[?1049l") == 1
+    assert terminal.raw.rfind(b"\x1b[?25h") > terminal.raw.rfind(b"\x1b[?25l"), "the cursor is shown again"
+    assert b"\x1b[?1000h" not in terminal.raw and b"\x1b[?1003h" not in terminal.raw, "no mouse unless asked"
+
+
+def test_quit_and_keep_leaves_the_last_frame() -> None:
+    terminal = Terminal([*APP, "calm"])
+    terminal.shows("grpo-tiny-a")
+    terminal.send("\r")
+    terminal.shows("LOCKED")
+    terminal.send("Q")
+    assert terminal.end() == 0
+    after = terminal.raw.split(b"\x1b[?1049l")[-1].decode()
+    assert "LOCKED attempt 1" in after and "worker-3.log:812" in after
+
+
+def test_no_color_sends_no_colour_code() -> None:
+    terminal = Terminal([*APP, "calm"], env={"NO_COLOR": "1"})
+    terminal.shows("grpo-tiny-a", "locked")
+    terminal.send("\r")
+    terminal.shows("LOCKED", "suspect")
+    terminal.send("?")
+    terminal.shows("keys")
+    terminal.send("\x1b")
+    terminal.send("q")
+    terminal.end()
+    for codes in re.findall(rb"\x1b\[([0-9;:]*)m", terminal.raw):
+        for code in codes.replace(b":", b";").split(b";"):
+            assert code in {b"", b"0", b"1", b"2", b"3", b"4", b"7", b"22", b"24", b"27", b"39", b"49"}, codes  # 39, 49: the default colours
+
+
+def test_ascii_terminal_gets_ascii() -> None:
+    terminal = Terminal([*APP, "calm"], env={"TERM": "vt100", "COLORTERM": ""})
+    terminal.shows("grpo-tiny-a")
+    terminal.send("\r")
+    terminal.shows("X LOCKED")
+    terminal.send("q")
+    terminal.end()
+    assert terminal.raw.decode("ascii")
+
+
+def test_an_idle_screen_sends_nothing() -> None:
+    terminal = Terminal([*APP, "calm"])
+    terminal.shows("grpo-tiny-a")
+    terminal.send("\r")
+    terminal.shows("LOCKED")
+    # The fake's rows were made as the process began; the next steps of their ages are at 10 and 30 seconds.
+    terminal.until(lambda text: "10 s" in text)
+    terminal.pump(1.0)
+    assert terminal.pump(4.0) == 0
+    terminal.send("q")
+    terminal.end()
