@@ -30,8 +30,9 @@ BEGAN = datetime(2026, 11, 29, 12, 0, 0)
 
 
 def mismatch(offset: int, step: int, value: float) -> Mismatch:
+    at = BEGAN + timedelta(seconds=offset)
     return Mismatch(
-        At(offset, 50, offset // 50 + 1, step=step, stamp=BEGAN + timedelta(seconds=offset), stamp_res_us=1, stamp_utc=True),
+        At(offset, 50, offset // 50 + 1, step=step, stamp=at, stamp_res_us=1, stamp_utc=True),
         run="grpo-a", rank_text="0", repeat="0", input="ab", phase="decode", scope="fixed-input", intervention="none",
         metric="logprob_mae", value=value, value_text=str(value), self_repeat=0.001, self_repeat_text="0.001",
         classification="unknown", reference="r", report="x", parse_state="ok", raw="[mismatch] ...",
