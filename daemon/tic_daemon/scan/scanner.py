@@ -26,7 +26,7 @@ from tic_daemon.scan.piece import PieceReader
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.stamps import Years
-from tic_daemon.scan.state import Counters, Piece, State
+from tic_daemon.scan.state import Counters, Cut, Piece, State
 from tic_daemon.scan.tracebacks import OPENER
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.wrappers import peel
@@ -135,7 +135,7 @@ class SourceScanner:
         if tail:
             self._chunk(tail)
         for stream in list(self._state.cri):
-            self._join(stream, b"", self._state.offset)
+            self._join(stream, self._state.offset)
         self._reader.give(self._state.records.close())
         return self._taken()
 
@@ -271,25 +271,32 @@ class SourceScanner:
         if line.kinds[:1] != ("cri",):
             return False
         state = self._state
-        waiting = state.cri.get(line.stream)
-        if not line.partial:
-            if waiting is None:
-                return False
-            self._join(line.stream, raw[_cri_length(raw) :], end)
-            return True
-        if waiting is None:
-            state.cri[line.stream] = (offset, line_no, raw.replace(b" P ", b" F ", 1))
-        elif len(waiting[2]) < CRI_LIMIT:
-            state.cri[line.stream] = (waiting[0], waiting[1], waiting[2] + raw[_cri_length(raw) :])
+        cut = state.cri.get(line.stream)
+        if cut is None:
+            if line.partial:
+                state.cri[line.stream] = Cut([[0, offset, line_no]], raw.replace(b" P ", b" F ", 1))
+            return line.partial
+        text = raw[_cri_length(raw) :]
+        if len(cut.raw) < CRI_LIMIT:
+            cut.parts.append([len(cut.raw), offset + len(raw) - len(text), line_no])
+            cut.raw += text
         else:
-            state.counters.skipped_bytes += len(raw)
+            state.counters.skipped_bytes += len(text)
+        if not line.partial:
+            self._join(line.stream, end)
         return True
 
-    def _join(self, stream: str, rest: bytes, end: int) -> None:
-        offset, line_no, raw = self._state.cri.pop(stream)
-        raw += rest
-        hits = self._scanner.engine.scan(raw)
-        self._content(raw, offset, end, line_no, hits, (), b"")
+    def _join(self, stream: str, end: int) -> None:
+        """Read a line whose last part has come. `end` is the offset behind it."""
+        cut = self._state.cri.pop(stream)
+        raw, hits, of_literal = cut.raw, self._scanner.engine.scan(cut.raw), self._scanner.of_literal
+        every = self._forced()
+        for start, stop in pieces(raw):
+            found = [(place - start, of_literal[number]) for place, number in hits if start < place <= stop]
+            if found or every:
+                offset, line_no = _place(cut, start)
+                last = end if stop == len(raw) else _place(cut, stop)[0]
+                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, b"")
 
     # Lines that are too long
 
@@ -371,6 +378,12 @@ def _is_bad(line: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     return False
+
+
+def _place(cut: Cut, place: int) -> tuple[int, int]:
+    """Offset in the file, and line number, of a byte of a joined line."""
+    first, offset, line_no = next(part for part in reversed(cut.parts) if part[0] <= place)
+    return offset + place - first, line_no
 
 
 def _cri_length(raw: bytes) -> int:

@@ -36,6 +36,15 @@ class Counters:
 
 
 @dataclass(slots=True)
+class Cut:
+    """First parts of a line that a container runtime has cut. `parts`: for each part its place in `raw`, the offset
+    of the same byte in the file, and its line number."""
+
+    parts: list[list[int]]
+    raw: bytes
+
+
+@dataclass(slots=True)
 class Piece:
     """A line too long to be handed over whole: where it began, what of it waits, where skipping began (-1: not)."""
 
@@ -53,7 +62,7 @@ class State:
         wants: writers whose unstamped events wait for a later stamp: key -> [give up at this offset, tries left].
             `wants_changed` counts its changes, for those who keep what follows from it.
         quotes: writers that are printing a prompt or response: key -> offset of the last marker.
-        cri: first parts of lines that a container runtime has cut, by stream: [offset, line, bytes as latin-1].
+        cri: first parts of lines that a container runtime has cut, by stream.
         previous: the first bytes of the line before.
     """
 
@@ -70,7 +79,7 @@ class State:
     wants: dict[str, list[int]] = field(default_factory=dict)
     wants_changed: int = 0
     quotes: dict[str, int] = field(default_factory=dict)
-    cri: dict[str, tuple[int, int, bytes]] = field(default_factory=dict)
+    cri: dict[str, Cut] = field(default_factory=dict)
     piece: Piece | None = None
     records: Records = field(default_factory=Records)
     traces: Tracebacks = field(default_factory=Tracebacks)
@@ -92,7 +101,7 @@ class State:
                 for key, proc in self.procs.items()
             },
             "rejected": self.rejected, "wants": self.wants, "quotes": self.quotes,
-            "cri": {key: [at, line, raw.decode("latin-1")] for key, (at, line, raw) in self.cri.items()},
+            "cri": {key: [cut.parts, cut.raw.decode("latin-1")] for key, cut in self.cri.items()},
             "piece": [self.piece.start, self.piece.pending.decode("latin-1"), self.piece.skip_from]
             if self.piece else None,
             "records": {key: record.to_json() for key, record in self.records.open.items()},
@@ -115,7 +124,7 @@ class State:
             state.procs[key] = Proc(time_from_json(stamp), utc, step)
         state.rejected, state.wants = value.get("rejected", {}), value.get("wants", {})
         state.quotes = value.get("quotes", {})
-        state.cri = {key: (at, line, raw.encode("latin-1")) for key, (at, line, raw) in value.get("cri", {}).items()}
+        state.cri = {key: Cut(parts, raw.encode("latin-1")) for key, (parts, raw) in value.get("cri", {}).items()}
         if (piece := value.get("piece")) is not None:
             state.piece = Piece(piece[0], piece[1].encode("latin-1"), piece[2])
         for key, record in value.get("records", {}).items():
