@@ -331,6 +331,17 @@ def test_gz_of_a_rotated_piece_is_not_read_twice_and_its_unread_rest_is(d: Path)
     h.stop()
 
 
+def test_a_small_gz_that_unpacks_to_much(d: Path) -> None:
+    (d / "bomb.log.gz").write_bytes(gzip.compress(b"\0" * (8 * MIB)))
+    append(d / "a.log", b"one\n")
+    h = live(d)
+    assert sum(delta.bytes for delta in h.poll(budget=2 * MIB)) <= 2 * MIB
+    assert h.read(d / "a.log") == [b"one\n"]
+    h.settle(5)
+    assert len(h.read(d / "bomb.log")[0]) == 8 * MIB
+    h.stop()
+
+
 def test_a_gz_that_is_still_being_written_and_one_that_is_broken(d: Path) -> None:
     packed = gzip.compress(b"".join(b"line %d\n" % (i * i) for i in range(20000)))
     (d / "a.log.gz").write_bytes(packed[: len(packed) // 2])
@@ -345,6 +356,9 @@ def test_a_gz_that_is_still_being_written_and_one_that_is_broken(d: Path) -> Non
     [whole] = h.read(d / "a.log")
     assert whole.count(b"\n") == 20000
     assert h.row(d / "b.log").state == "unreadable" and "gzip" in h.row(d / "b.log").error
+    count = len(h.deltas)
+    h.settle(70, 1)
+    assert len(h.deltas) == count, "a file that stays broken is told once"
     h.stop()
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import resource
+import os
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +25,14 @@ from datetime import datetime
 from pathlib import Path
 
 from tic_daemon.config import Config
+from tic_daemon.sources.descriptors import HeldDescriptors
 from tic_daemon.sources.discover import Candidate, Discovery, Survey
 from tic_daemon.sources.doorbell import Doorbell
 from tic_daemon.sources.identity import Seen
 from tic_daemon.sources.layouts import PathFacts
 from tic_daemon.sources.names import Names
 from tic_daemon.sources.network import NetworkLooks
-from tic_daemon.sources.reading import AnyReader, Look
+from tic_daemon.sources.reading import Look
 from tic_daemon.sources.sniff import why_not_a_log
 from tic_daemon.sources.source import Source, pieces_on_disk
 from tic_daemon.sources.tailfile import Generation, ScannerLike
@@ -44,7 +45,7 @@ _HOT_S = 60.0
 _DEAF_SWEEP_S = 0.25
 _GZIP_PATIENCE_S = 60.0
 _SLOW_WALK_S = 0.05
-_RESERVED_FDS = 256
+_FEW_DIRECTORIES = 2000
 
 
 class FileFollower:
@@ -90,8 +91,7 @@ class FileFollower:
         self._network_due: list[tuple[float, int, Generation, Source]] = []
         self._network_behind: set[Generation] = set()
         self._count = itertools.count()
-        self._held: OrderedDict[AnyReader, None] = OrderedDict()
-        self._held_limit = config.poll.max_open_files or _raise_fd_limit()
+        self._held = HeldDescriptors(config.poll.max_open_files)
         self._bell = Doorbell()
         self._names_changed = False
         self._names = Names(self._name_rang)
@@ -144,7 +144,8 @@ class FileFollower:
     def finish(self) -> list[SourceDelta]:
         """All there is, for now: ended generations are closed, unterminated last lines become provisional rows."""
         for generation, source in list(self._ending.items()):
-            if generation.at_end and not generation.closed and not self._unfinished_gzip(source, generation):
+            unread = generation.failed or self._unfinished_gzip(source, generation)
+            if generation.at_end and not generation.closed and not unread:
                 self._end(source, generation)
         for source in self._sources.values():
             for generation in source.open.values():
@@ -215,7 +216,9 @@ class FileFollower:
 
     def _adopt(self, survey: Survey, tick: float, now: float) -> None:
         first, self.survey = self.survey is None, survey
-        self._bell.watch(survey.directories)
+        few = len(survey.directories) <= _FEW_DIRECTORIES
+        holding = {os.path.dirname(file.path) for one in survey.candidates for file in one.files}  # noqa: PTH120
+        self._bell.watch(survey.directories if few else holding)
         self._names.watch(self._discovery.roots, survey.directories)
         found = set()
         for candidate in survey.candidates:
@@ -352,13 +355,13 @@ class FileFollower:
         if reader is None:
             return 0
         look = reader.look(generation.position, generation.before, min(limit, generation.room))
-        self._keep_fds(reader)
+        self._held.used(reader)
         self._apply(source, generation, look, tick, now)
         return len(look.data)
 
     def _apply(self, source: Source, generation: Generation, look: Look, tick: float, now: float) -> None:
         if look.status == "error":
-            generation.at_end = True
+            generation.at_end = generation.failed = True
             source.set(state="unreadable", error=look.error)
             return
         if look.status != "ok":
@@ -370,7 +373,8 @@ class FileFollower:
             if not generation.closed and generation.file == was:
                 self._hot.pop(generation, None)  # the listing and the look disagree: the next sweep looks again
             return
-        if source.row.state == "unreadable" and not source.rejected:
+        if generation.failed:
+            generation.failed = False
             source.set(state="idle", error="")
         if look.data:
             if generation.position == 0 and (why := why_not_a_log(look.data, named_like_log=True)):
@@ -388,19 +392,6 @@ class FileFollower:
             self._tails.pop(generation, None)
             if generation.pending:
                 self._tails[generation] = (source, tick + self._config.poll.tail_s)
-
-    def _keep_fds(self, reader: AnyReader) -> None:
-        """Counts the reader's descriptor among the held ones; closes the one that was used least recently."""
-        if not reader.hold or reader.fd < 0:
-            return
-        self._held[reader] = None
-        self._held.move_to_end(reader)
-        for _ in range(len(self._held) - self._held_limit):
-            oldest, _none = self._held.popitem(last=False)
-            if oldest.unlinked():
-                self._held[oldest] = None  # without its descriptor the file could not be read any more
-            else:
-                oldest.close()
 
     # --- network -----------------------------------------------------------------------------------------------------
 
@@ -441,10 +432,12 @@ class FileFollower:
         for generation, source in list(self._ending.items()):
             if generation.closed or source.open.get(generation.number) is not generation:
                 del self._ending[generation]
+            elif generation.failed:
+                continue  # it cannot be read now; what is in it is not given up
             elif generation.at_end and tick - generation.grown_at >= self._patience(source, generation):
                 if not source.candidate.network and self._look(source, generation, _TURN, tick, now):
                     continue  # somebody still adds to it
-                if generation.at_end and not generation.closed and generation in self._ending:
+                if generation.at_end and not (generation.closed or generation.failed) and generation in self._ending:
                     self._end(source, generation)
 
     def _patience(self, source: Source, generation: Generation) -> float:
@@ -502,16 +495,3 @@ class FileFollower:
         if self._ending:
             due.append(self._polled_at + self._config.poll.linger_s / 4)
         return min(due)
-
-
-def _raise_fd_limit() -> int:
-    """Raises the soft limit of open files to the hard one; how many the follower may hold."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-            soft = hard
-        except (OSError, ValueError):
-            pass
-    limit = 1 << 20 if soft == resource.RLIM_INFINITY else soft
-    return max(64, min(limit, 1 << 20) - _RESERVED_FDS)

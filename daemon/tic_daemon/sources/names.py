@@ -46,11 +46,12 @@ class Names(FileSystemEventHandler):
         self._observer: BaseObserver | None = None
         self._watched: dict[str, tuple[ObservedWatch, bool]] = {}
         self._started = False
+        self._failed = False
 
     def watch(self, roots: Iterable[str], directories: Iterable[str]) -> None:
         """Watches `roots` with all below them, and those of `directories` that lie below none of them."""
         observer = self._open()
-        if observer is None:
+        if observer is None or self._failed:
             return
         wanted = {root: True for root in roots if os.path.isdir(root)}  # noqa: PTH112
         above = tuple(f"{root.rstrip('/')}/" for root in wanted)
@@ -67,8 +68,10 @@ class Names(FileSystemEventHandler):
             try:
                 observer.start()
                 self._started = True
-            except OSError as error:
-                self._fail("/", error)
+            except (OSError, RuntimeError) as error:
+                # Mostly the limit of watches. It would be hit again at every walk, and walks find all names anyway.
+                self._failed = True
+                self._fail(", ".join(self._watched), error)
 
     def _open(self) -> BaseObserver | None:
         """The observer. It takes an inotify instance when it is made, and there may be none left."""

@@ -40,6 +40,10 @@ class Look:
     error: str = ""
 
 
+_CHUNK = 1 << 17
+_STEP = 1 << 20  # most that is decompressed at once: a small file can hold terabytes of zeros
+
+
 class PlainReader:
     """Reads a file as it is. `hold`: keep the descriptor, so that a renamed or deleted file stays readable."""
 
@@ -87,8 +91,6 @@ class PlainReader:
 class GzipReader:
     """Reads what a .gz decompresses to. Positions count decompressed bytes; going back means starting anew."""
 
-    _CHUNK = 1 << 17
-
     def __init__(self, file: Seen) -> None:
         self.file = file
         self.fd = -1
@@ -97,6 +99,7 @@ class GzipReader:
         self._stream = zlib.decompressobj(wbits=31)
         self._raw_at = 0
         self._at = 0
+        self._bad: tuple[int, int, str] | None = None
 
     def look(self, position: int, before: bytes, limit: int) -> Look:
         """As `PlainReader.look`; `complete` when the stream's end has been reached."""
@@ -104,6 +107,9 @@ class GzipReader:
         if problem is not None:
             return problem
         try:
+            info = os.fstat(fd)
+            if self._bad is not None and self._bad[:2] == (info.st_size, info.st_mtime_ns):
+                return Look("error", error=self._bad[2])  # decompressing it again would only fail again
             if position != self._at:
                 self._rewind()
                 behind = self._read(fd, position, keep=len(before))
@@ -116,6 +122,8 @@ class GzipReader:
             return Look("ok", data, end=end, complete=end and self._stream.eof)
         except (OSError, zlib.error) as error:
             self._rewind()
+            if isinstance(error, zlib.error):
+                self._bad = (info.st_size, info.st_mtime_ns, f"gzip: {error}")
             return Look("error", error=f"gzip: {error}")
         finally:
             os.close(fd)
@@ -126,7 +134,7 @@ class GzipReader:
         while self._at < until:
             raw = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
             if not raw:
-                raw = os.pread(fd, self._CHUNK, self._raw_at)
+                raw = os.pread(fd, _CHUNK, self._raw_at)
                 self._raw_at += len(raw)
             if not raw:
                 break
@@ -134,7 +142,7 @@ class GzipReader:
                 if not raw.lstrip(b"\0"):  # gzip allows zeros as padding behind a member
                     continue
                 self._stream = zlib.decompressobj(wbits=31)
-            data = self._stream.decompress(raw, until - self._at)
+            data = self._stream.decompress(raw, min(until - self._at, _STEP))
             self._at += len(data)
             kept += data
             if len(kept) > 2 * keep:

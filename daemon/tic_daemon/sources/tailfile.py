@@ -65,7 +65,8 @@ class Generation:
         pending: bytes read after `offset`: the beginning of a line.
         ending: no writer is expected to add to it any more (rotated, deleted, replaced): drain it, then `finish`.
         closed: finished.
-        at_end: nothing more was there at the last look; complete: nothing more can come (gzip).
+        at_end: nothing more was there at the last look; complete: nothing more can come (gzip);
+            failed: the last look ended in an error.
         swept: the follower's sweep has it.
         reader: what reads its bytes; None if they lie nowhere.
         size: bytes that it was last seen to have.
@@ -86,6 +87,7 @@ class Generation:
         self.closed = row.closed if row else False
         self.at_end = False
         self.complete = False
+        self.failed = False
         self.swept = False
         self.reader: AnyReader | None = None
         self.grown_at = 0.0
