@@ -7,6 +7,7 @@ import gzip
 import os
 import socket
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,6 +71,25 @@ def test_a_restart_gives_the_same_provisional_rows_no_second_time(d: Path) -> No
     append(d / "a.log", b"o")
     h.once()
     assert h.shown(d / "a.log") == ["two"]
+
+
+def test_cursors_do_not_depend_on_restarts(d: Path) -> None:
+    """The same bytes, with and without a restart in the middle of a line: equal cursors."""
+    ends = []
+    for restart in (False, True):
+        path = d / f"{restart}.log"
+        append(path, b"one\ntwo and a part")
+        h = live(path)
+        h.settle(2)
+        if restart:
+            h.stop()
+            h.start()
+        append(path, b" that ends\n" + b"x" * 2000 + b"\n")
+        h.settle(2)
+        [cursor] = h.cursors.values()
+        ends.append(replace(cursor, source_id=0, path="", inode=0))
+        h.stop()
+    assert ends[0] == ends[1] and ends[0].head_len == 1024
 
 
 def test_once_reads_all_and_shows_unterminated_lines(d: Path) -> None:

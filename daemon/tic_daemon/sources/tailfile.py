@@ -154,8 +154,9 @@ class Generation:
     def take(self, data: bytes) -> None:
         """Takes the bytes at `position`; at most `room`."""
         self.harvest.bytes += len(data)
-        if len(self.head) < HEAD_BYTES and self.position == len(self.head):
-            self._grow_head(data)
+        unknown = len(self.head) - self.position  # after a restart the head may reach behind the position
+        if len(self.head) < HEAD_BYTES and 0 <= unknown < len(data):
+            self._grow_head(data[unknown:])
         newline = data.rfind(b"\n") + 1
         if newline:
             self._advance(self.pending + data[:newline], whole=True)
