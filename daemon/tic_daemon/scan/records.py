@@ -76,7 +76,7 @@ def tokens(text: str) -> tuple[Pairs, bool]:
     if '"' not in text and "'" not in text:
         for word in text.split(None, _MAX_FIELDS):
             key, equals, value = word.partition("=")
-            if not equals or not _KEY(key):
+            if not equals or not (key in _KNOWN or _KEY(key)):
                 return found, False
             found.append((key, value))
         return found, bool(found)
