@@ -134,6 +134,8 @@ class TicApp(App[str | None], inherit_bindings=False):
 
     def on_link_changed(self, message: LinkChanged) -> None:
         self.link = message.link
+        if message.link.state == "disconnected" and self.runs_view is not None:
+            self.tell(f"{message.link.detail}; what is shown is as it was read", "gap")
         self._draw()
 
     def on_runs_fetched(self, message: RunsFetched) -> None:

@@ -22,6 +22,8 @@ def fingerprint(target: str) -> Fingerprint:
     """
     if "://" in target:
         return ()
+    if "\0" in target:
+        return ()  # no file can have that name
     path = Path(target)
     if path.is_file():
         roots = [path.parent]

@@ -28,8 +28,8 @@ def has(name: str, width: int) -> bool:
 
 
 def state_width(runs: Iterable[Run]) -> int:
-    """Cells for the state: a glyph, a blank, and the longest word that is there."""
-    return 2 + max((len(r.state) for r in runs), default=6)
+    """Cells for the state: a glyph, a blank, and the longest word that is there (of the view's, "unreadable")."""
+    return 2 + min(10, max((len(r.state) for r in runs), default=6))
 
 
 def _value_width(width: int) -> int:
@@ -122,9 +122,12 @@ def number_tone(record: Mismatch | None) -> str:
     return record.admissibility if record.admissibility in {"locked", "suspect"} else "dim"
 
 
-def empty(connected: bool, target: str, width: int, glyphs: Glyphs) -> list[Line]:
-    """What stands there without any run."""
-    if not connected:
+def empty(read: bool, trouble: str, target: str, width: int, glyphs: Glyphs) -> list[Line]:
+    """What stands there without any run: nothing was read yet, cannot be read, or there is none."""
+    if not read and trouble:
+        lines = ["  cannot be read", f"  {trouble}", "", f"  store: {target}", "  it is tried again by itself"]
+        return [Builder(width, glyphs).add(text, "gap" if n < 2 else "dim").line() for n, text in enumerate(lines)]
+    if not read:
         return [Builder(width, glyphs).add("  reading the store ...", "dim").line()]
     lines = ["  no run yet", "", f"  store: {target}"]
     hint = "  a run shows as soon as the daemon has read a [mismatch] record, a step, a metric or a fault"

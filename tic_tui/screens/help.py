@@ -57,9 +57,9 @@ class HelpScreen(ModalScreen[str | None], inherit_bindings=False):
     def _search(self, words: str) -> None:
         app, listing = tic_app(self), self.query_one(LineList)
         self._found = [k for k in app.keymap.on(self._for) if matches(k, words)]
-        width = listing.line_width
+        found = self._found
         listing.cursor = 0
-        listing.show([self._row(k, width) for k in self._found])
+        listing.show(lambda width: [self._row(k, width) for k in found])
         glyphs = app.glyphs
         title = chrome.panel_head("keys", f"of screen {self._for}", self.query_one("#help-title").size.width, glyphs)
         self.query_one("#help-title", Painted).paint([title])

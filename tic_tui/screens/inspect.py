@@ -44,8 +44,12 @@ class InspectScreen(View):
             self.item = next((i for i in newer if i.rec_id == self.item.rec_id), self.item)
         if self.item != self._drawn:
             self._drawn = self.item
-            make = records.mismatch_detail if isinstance(self.item, Mismatch) else records.fault_detail
-            self.query_one(LineList).show(make(self.item, _WIDEST, tic_app(self).glyphs))  # type: ignore[arg-type]
+            glyphs = tic_app(self).glyphs
+            if isinstance(self.item, Mismatch):
+                lines = records.mismatch_detail(self.item, _WIDEST, glyphs)
+            else:
+                lines = records.fault_detail(self.item, _WIDEST, glyphs)
+            self.query_one(LineList).show(lambda _: lines)
 
     def target_run(self) -> tuple[str, int | None, str] | None:
         record = self.item.target if isinstance(self.item, Mismatch) else ""

@@ -140,8 +140,10 @@ class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
         head = chrome.panel_head("retract a mark", f"of {self._run}", width, glyphs)
         self.query_one("#mark-title", Painted).paint([head])
         now = tic_app(self).clock()
-        rows = [records.mark_row(m, now, width, glyphs, selected=False) for m in self._marks]
-        self.query_one(LineList).show(rows)
+        marks = self._marks
+        self.query_one(LineList).show(
+            lambda width: [records.mark_row(m, now, width, glyphs, selected=False) for m in marks]
+        )
         tab = shown_choice(app.keymap)
         text = self._complaint or f"{tab} next mark   Enter write   Esc close"
         foot = Builder(width, glyphs).add(text, "stale" if self._complaint else "dim").line()

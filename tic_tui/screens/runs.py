@@ -44,7 +44,9 @@ class RunsScreen(View):
         if not has_runs:
             if listing is not self.focused:
                 listing.focus()
-            empty.paint(runs.empty(app.runs_view is not None, app.target, self.size.width, app.glyphs))
+            trouble = app.link.detail if app.link.state == "disconnected" else ""
+            read = app.runs_view is not None
+            empty.paint(runs.empty(read, trouble, app.target, self.size.width, app.glyphs))
         elif self.focused is None:
             listing.focus()
 

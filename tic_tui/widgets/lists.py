@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.geometry import Size
 from textual.message import Message
@@ -178,6 +178,8 @@ class LineList(Listing):
     def __init__(self, *, id: str | None = None, cursor: bool = True) -> None:
         super().__init__(id=id)
         self._rows: Sequence[Line] = ()
+        self._make: Callable[[int], Sequence[Line]] = lambda width: ()
+        self._made_for = -1
         self._with_cursor = cursor
         self._wide = 1
 
@@ -189,10 +191,9 @@ class LineList(Listing):
     def row_count(self) -> int:
         return len(self._rows)
 
-    def show(self, rows: Sequence[Line]) -> None:
-        """Shows these lines."""
-        self._rows = rows
-        self._wide = max((width_of(plain(row)) for row in rows), default=1)
+    def show(self, make: Callable[[int], Sequence[Line]]) -> None:
+        """Shows what `make` gives for the width there is, now and after a resize."""
+        self._make, self._made_for = make, -1
         self.repaint()
 
     def shift(self, cells: int) -> None:
@@ -202,6 +203,10 @@ class LineList(Listing):
         self.refresh()
 
     def repaint(self) -> None:
+        if self._made_for != self.line_width:
+            self._made_for = self.line_width
+            self._rows = self._make(self.line_width)
+            self._wide = max((width_of(plain(row)) for row in self._rows), default=1)
         self.cursor = max(0, min(self.cursor, self.row_count - 1))
         self.virtual_size = Size(max(self._wide, self.line_width), self.row_count)
         self.refresh()
