@@ -1,6 +1,6 @@
 """What the screen holds: frozen values, one class a view, the fields named as the view's columns.
 
-Strings are `Safe` from here on: `build` is the only way from a row of a query into the screen. Times are naive UTC, as
+Strings are `Safe` from here on, but for keys: `build` is the only way from a query's row into the screen. Times are naive UTC, as
 the store keeps them. None is unknown, and is drawn as the word.
 """
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Run:
     """A line of view `runs`."""
 
-    run_id: Safe
+    run_id: str
     attempt: int
     state: Safe
     locked: bool
@@ -39,7 +39,7 @@ class Mismatch:
     """A line of view `mismatches`."""
 
     rec_id: int
-    run_id: Safe
+    run_id: str
     attempt: int
     step: int | None
     step_carried: bool | None
@@ -96,7 +96,7 @@ class Fault:
     """A line of view `faults`."""
 
     rec_id: int
-    run_id: Safe
+    run_id: str
     attempt: int
     severity: Safe | None
     kind: Safe
@@ -139,7 +139,7 @@ class Standing:
 class ExecField:
     """A line of view `exec_state_now`: one field of the execution state of one process."""
 
-    run_id: Safe
+    run_id: str
     attempt: int | None
     role: Safe | None
     rank: int | None
@@ -167,11 +167,11 @@ class Mark:
     """A line of view `marks`."""
 
     rec_id: int | None
-    id: Safe
-    run_id: Safe
+    id: str
+    run_id: str
     attempt: int | None
     scope: Safe
-    target: Safe | None
+    target: str | None
     verdict: Safe
     reason: Safe
     who: Safe | None
@@ -197,8 +197,8 @@ class Series:
     `floor` is the largest self_repeat seen, `unplotted` counts the records without a finite value or without a step.
     """
 
-    metric: Safe
-    metrics: tuple[Safe, ...]
+    metric: str
+    metrics: tuple[str, ...]
     first_step: int
     last_step: int
     asked: int
@@ -291,7 +291,9 @@ class Demand:
     columns: int = 0
 
 
-_RAW = frozenset({"raw"})
+# `raw` holds newlines; the others are keys, that go back into queries and marks exactly as they are. All of them are
+# made safe when they are drawn, by the line builder.
+_RAW = frozenset({"raw", "run_id", "id", "target"})
 
 
 def columns(kind: type[Any]) -> str:

@@ -219,8 +219,8 @@ def overview(reader: Reader, run_id: str, metric: str, spans: int) -> Overview:
         floor, hidden = kinds["floor"][0][2], kinds["floor"][0][4]
         buckets = tuple(Bucket(a, safe(t), x, y, n) for a, t, x, y, n in sorted(kinds.get("bucket", [])))
         columns = 0 if low is None else min(spans, high - low + 1)
-        metrics = tuple(sorted(safe(m[1]) for m in kinds["metric"]))
-        made = Series(safe(chosen), metrics, low or 0, high or 0, spans, columns, buckets, floor, hidden)
+        metrics = tuple(sorted(m[1] for m in kinds["metric"]))
+        made = Series(chosen, metrics, low or 0, high or 0, spans, columns, buckets, floor, hidden)
     return Overview(-1 if top is None else top, kinds["evidence"][0][0], tuple(standings), made)
 
 

@@ -20,19 +20,20 @@ ALLOWED = re.compile(
 def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
     terminal = Terminal([*APP, "hostile"], size)
     terminal.shows("A^[]0;O", "? help")
-    walk = {
-        "\r": "LOCKED",  # the run, then help over it, the mark dialog with a pasted escape, the retract dialog
-        "?": "keys",
-        "\x1b": "FOLLOW",
-        "i": "for the",
-        "\x1b[200~p\x1b]0;PASTED\x07\x1b[201~x\r": "NOT written",
-        "R": "retract",
-        "\x1b\x1b": "FOLLOW",
-        "\t\r": "effect",
-        "\x7f": "FOLLOW",
-        "f\r": "standing",
-    }
-    for keys, words in walk.items():
+    walk = (
+        ("\r", "LOCKED"),  # the run; then help over it, the mark dialog with a pasted escape, the retract dialog
+        ("?", "keys"),
+        ("\x1b", "FOLLOW"),
+        ("i", "for the"),
+        ("\x1b[200~p\x1b]0;PASTED\x07\x1b[201~x", "px"),
+        ("\r", "NOT written"),
+        ("R", "retract"),
+        ("\x1b", "FOLLOW"),
+        ("\t\r", "effect"),
+        ("\x7f", "FOLLOW"),
+        ("f\r", "standing"),
+    )
+    for keys, words in walk:
         terminal.send(keys)
         terminal.shows(words)
     terminal.send("\x1b[C" * 3)

@@ -53,7 +53,7 @@ class RunScreen(View):
         view = app.run_view
         name = app.selected_run or "no run selected"
         if view is None:
-            return ("tic", "run", name)
+            return ("tic", name)
         run = view.run
         step = "step unknown" if run.last_step is None else f"step {run.last_step}"
         ours = " (our name)" if run.named_by_us else ""
