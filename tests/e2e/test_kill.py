@@ -97,17 +97,26 @@ class Writer(threading.Thread):
 
     def _truncate(self, number: int) -> None:
         path = self.paths[number]
-        if not path.exists() or path.stat().st_size == 0:
+        if not path.exists() or path.stat().st_size < 2000:
             return
         with self.gate:  # the killer waits meanwhile, so that the daemon is up and can catch up
-            wanted = (self.generations[number], path.stat().st_size)
-            for watcher in self.watchers:
-                wait_until(lambda w=watcher: read_so_far(w, path) == wanted, 30, lambda: f"{path} unread, not {wanted}")
+            self._await(number)
             with path.open("r+b") as log:
                 log.truncate(0)
             self.truncations += 1
             self.generations[number] += 1
-            time.sleep(1.5)  # a writer that fills the file again at once is another test: bytes may be lost there
+            # Shorter than what was there, and read before more comes: so the truncation is seen for what it is.
+            self._append(number)
+            self._await(number)
+
+    def _await(self, number: int) -> None:
+        """Until both daemons have read the file to its end."""
+        path = self.paths[number]
+        wanted = (self.generations[number], path.stat().st_size)
+        for watcher in self.watchers:
+            wait_until(
+                lambda w=watcher: read_so_far(w, path) == wanted, 60, lambda: f"{path} is not read up to {wanted}"
+            )
 
 
 def read_so_far(watcher: Watcher, path: Path) -> tuple[int, int]:
