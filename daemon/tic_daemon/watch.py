@@ -120,6 +120,7 @@ class Daemon:
         self._began: datetime | None = None
         self._spool_at = 0.0
         self._full_until = 0.0
+        self._caught_up = False
 
     @property
     def store_id(self) -> str:
@@ -170,10 +171,22 @@ class Daemon:
     def _read(self) -> None:
         began = utcnow()
         deltas = self._follower.poll(POLL_BYTES, time.time())
+        if self._caught_up:
+            self._note_zones(deltas)
+        self._caught_up = self._follower.drained()
         if deltas:
             self._began = self._began or began
             self._pending.extend(deltas)
             self._pending_bytes += sum(delta.bytes for delta in deltas)
+
+    def _note_zones(self, deltas: Sequence[SourceDelta]) -> None:
+        """Lines that were read as they were written show the zone of stamps that name none."""
+        now = time.time()
+        for delta in deltas:
+            for event in reversed(delta.events):
+                if event.at.stamp is not None and not event.at.stamp_utc:
+                    self._follower.note_live_stamp(delta.source.source_id, event.at.stamp, now)
+                    break
 
     def _commit(self, *, force: bool = False) -> bool:
         """Commit what waits. A full disk keeps it, says so once a minute, and goes on by itself when there is space."""

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -599,15 +599,21 @@ def test_zone_is_inferred_from_live_lines_only_if_they_agree(d: Path) -> None:
     assert h.follower is not None
     source = h.id_of(d / "a.log")
     now = datetime(2026, 11, 29, 14, 0, tzinfo=UTC).timestamp()
-    for stamp in (datetime(2026, 11, 29, 19, 30, 1), datetime(2026, 11, 29, 3, 7)):
-        h.follower.note_live_stamp(source, stamp, now)
-    for i in range(2):
-        h.follower.note_live_stamp(source, datetime(2026, 11, 29, 19, 29, 50 + i), now)
-    h.poll()
-    assert h.row(d / "a.log").zone_s is None
-    h.follower.note_live_stamp(source, datetime(2026, 11, 29, 19, 30, 30), now)
-    h.poll()
-    assert (h.row(d / "a.log").zone_s, h.row(d / "a.log").zone_how) == (19800, "inferred")
+    local = datetime(2026, 11, 29, 19, 30)
+
+    def note(wall_s: float, printed_s: float) -> int | None:
+        assert h.follower is not None
+        h.follower.note_live_stamp(source, local + timedelta(seconds=printed_s), now + wall_s)
+        h.poll()
+        return h.row(d / "a.log").zone_s
+
+    for seconds in range(10):  # an old log that is played back sixty times as fast passes this quarter of an hour
+        assert note(seconds, 60 * seconds) is None
+    for seconds in range(10):  # a clock that is seven minutes off every zone
+        assert note(20 + seconds, 20 + seconds + 420) is None
+    assert [note(40, 40), note(40.5, 40.5), note(41, 41)] == [None, None, None]  # three, but within one second
+    assert note(42.5, 42) == 19800
+    assert h.row(d / "a.log").zone_how == "inferred"
     h.stop()
 
 
