@@ -1,7 +1,7 @@
 """What the screen holds: frozen values, one class a view, the fields named as the view's columns.
 
-Strings are `Safe` from here on, but for keys: `build` is the only way from a query's row into the screen. Times are naive UTC, as
-the store keeps them. None is unknown, and is drawn as the word.
+Strings are `Safe` from here on, but for keys: `build` is the only way from a query's row into the screen. Times are
+naive UTC, as the store keeps them. None is unknown, and is drawn as the word.
 """
 
 from __future__ import annotations

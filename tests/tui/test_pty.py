@@ -10,9 +10,9 @@ import pytest
 from tests.tui.terminal import Terminal
 
 APP = ["-m", "tests.tui.hostile_app"]
-# What Textual itself sends: modes, keyboard protocol, cursor, colours, queries. Everything else would be content.
+# What Textual itself sends: modes, keyboard protocol, cursor, colours, queries, the pointer's shape. Everything else would be content.
 ALLOWED = re.compile(
-    rb"\x1b(?:\[[0-9;:]*[mHJKABCDGdrhlsun]|\[\?[0-9;]*(?:\$p|[hlu])|\[[<=>?][0-9;]*[a-zA-Z]|\[[0-9;]* q|\[[0-9;]*t|[78=>])"
+    rb"\x1b(?:\[[0-9;:]*[mHJKABCDGdrhlsun]|\[\?[0-9;]*(?:\$p|[hlu])|\[[<=>?][0-9;]*[a-zA-Z]|\[[0-9;]* q|\[[0-9;]*t|[78=>]|\]22;default\x07)"
 )
 
 

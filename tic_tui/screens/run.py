@@ -133,7 +133,7 @@ class RunScreen(View):
         panel.styles.height = rows + 1
         total = view.faults_total
         extra = count(total) if total <= len(view.faults) else f"{len(view.faults)} shown of {count(total)}"
-        head = chrome.panel_head("faults", extra, self.size.width, app.glyphs, focused=faults.has_focus)
+        head = chrome.panel_head("faults", extra, self.size.width, app.glyphs, focused=self.focused is faults)
         self.query_one("#fault-head", Painted).paint([head])
 
     def _head(self, view: RunView) -> None:
@@ -143,7 +143,7 @@ class RunScreen(View):
         width = self.size.width
         line = chrome.badge(
             table.follows, view.run.mismatches - self._total_at_pause, view.run.mismatches, width, app.glyphs,
-            focused=table.has_focus, below=table.cursor < table.row_count - 1,
+            focused=self.focused is table, below=table.cursor < table.row_count - 1,
         )  # fmt: skip
         self.query_one("#mismatch-head", Painted).paint([line, records.mismatch_header(width, app.glyphs)])
 
@@ -168,7 +168,7 @@ class RunScreen(View):
     def selected(self) -> Mismatch | Fault | None:
         """What the cursor is on."""
         faults = self.query_one(FaultList)
-        return faults.selected if faults.has_focus else self.query_one(MismatchTable).selected
+        return faults.selected if self.focused is faults else self.query_one(MismatchTable).selected
 
     def target_run(self) -> tuple[str, int | None, str] | None:
         view, item = tic_app(self).run_view, self.selected()
@@ -192,7 +192,7 @@ class RunScreen(View):
 
     def action_follow(self) -> None:
         table = self.query_one(MismatchTable)
-        table.focus()
+        self.set_focus(table)
         table.follow()
         self.on_listing_moved()
 
@@ -201,4 +201,5 @@ class RunScreen(View):
 
     def action_next_panel(self) -> None:
         faults, table = self.query_one(FaultList), self.query_one(MismatchTable)
-        (faults if table.has_focus and faults.row_count else table).focus()
+        # At once: `focus()` waits for its turn, and a key typed right behind this one would go to the old list.
+        self.set_focus(faults if self.focused is table and faults.row_count else table)

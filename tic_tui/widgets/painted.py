@@ -133,7 +133,7 @@ class Listing(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def shows_cursor(self) -> bool:
         """Only the list that the keys act on shows its cursor."""
-        return self.has_focus
+        return self.screen.focused is self
 
     def render_line(self, y: int) -> Strip:
         y += self.scroll_offset.y
