@@ -74,7 +74,7 @@ class PieceReader:
             trace = state.traces.see(key, line.text, line_no)
             if trace is not None and not key and trace.owner is not None:
                 key, pid, rank, actor = trace.owner
-                line = line._replace(pid=pid, rank=rank, actor=actor)
+                line.named_by(pid, rank, actor)
         proc = state.procs.get(key)
         piece = _Piece(self, raw, text, line, key, proc or Proc(), offset, length, line_no)
         if key:

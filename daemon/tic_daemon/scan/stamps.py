@@ -54,6 +54,23 @@ class Years:
                 return found
         return self._search(reference, month, day, hour, minute, second, micro)
 
+    def clock(self, month: str, day: str, clock: str) -> datetime | None:
+        """As `resolve`, for `11`, `29` and `08:12:03`."""
+        reference = self.reference
+        if reference is None:
+            return None
+        if self.anchored:
+            try:
+                found = datetime.fromisoformat(f"{reference.year}-{month}-{day} {clock}")
+            except ValueError:
+                found = None
+            if found is not None and -_NEAR < found - reference < _NEAR:
+                self.reference = found
+                return found
+        if int(day) == 0:
+            return None
+        return self.resolve(int(month), int(day), int(clock[:2]), int(clock[3:5]), int(clock[6:8]))
+
     def _search(self, reference: datetime, *parts: int) -> datetime | None:
         """The year by the rule above."""
         month, day, hour, minute, second, micro = parts

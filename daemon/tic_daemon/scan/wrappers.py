@@ -24,65 +24,44 @@ _CLOCK: Final = r"(\d\d:\d\d:\d\d)"
 _DATE: Final = r"(\d{4}-\d\d-\d\d)"
 
 
-class Wrapped(NamedTuple):
-    """A line after peeling.
+class Wrapped:
+    """A line after peeling. Filled by the peelers, left alone afterwards.
 
     Attributes:
         text: the line without its wrappers.
         level: as printed ("ERROR", "E"), "" if no wrapper has one. `level_class`: error | warning | info | none.
         actor: process or actor name ("Worker_TP0", "TaskRunner", "TP2", "default3", "kernel").
         pid, rank: as printed. ip, node: address and host name as printed.
+        proc: key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes.
         stream: "stdout" or "stderr" if the wrapper says so.
         stamp: the line's time, from the outermost wrapper that has one.
         repeat: copies that Ray folded into this line, 1 if none.
         kinds: the wrappers, outermost first.
         partial: a CRI line that is continued by the next one of its stream.
+        years: gives stamps without a year their year.
     """
 
-    text: str
-    level: str = ""
-    level_class: str = "none"
-    actor: str = ""
-    pid: int | None = None
-    rank: int | None = None
-    ip: str = ""
-    node: str = ""
-    stream: str = ""
-    stamp: Stamp | None = None
-    repeat: int = 1
-    kinds: tuple[str, ...] = ()
-    partial: bool = False
+    __slots__ = (
+        "actor", "ip", "kinds", "level", "level_class", "node", "partial", "pid", "proc", "rank", "repeat", "stamp",
+        "stream", "text", "years",
+    )  # fmt: skip
+
+    def __init__(self, text: str, years: Years) -> None:
+        self.text = text
+        self.years = years
+        self.level = self.actor = self.proc = self.ip = self.node = self.stream = ""
+        self.level_class = "none"
+        self.pid: int | None = None
+        self.rank: int | None = None
+        self.stamp: Stamp | None = None
+        self.repeat = 1
+        self.kinds: tuple[str, ...] = ()
+        self.partial = False
 
     @property
     def bare(self) -> bool:
         """Whether the program itself put nothing in front of its text: container runtimes prefix every line."""
         return not self.kinds or _TRANSPORT.issuperset(self.kinds)
-
-    @property
-    def proc(self) -> str:
-        """Key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes."""
-        if self.pid is not None:
-            return f"pid:{self.pid}"
-        if self.rank is not None:
-            return f"rank:{self.rank}"
-        return f"actor:{self.actor}" if self.actor else ""
-
-
-class _Found:
-    """What peeling has gathered so far."""
-
-    __slots__ = (
-        "actor", "ip", "kinds", "level", "node", "partial", "pid", "rank", "stamp", "stream", "years",
-    )  # fmt: skip
-
-    def __init__(self, years: Years) -> None:
-        self.years = years
-        self.level = self.actor = self.ip = self.node = self.stream = ""
-        self.pid: int | None = None
-        self.rank: int | None = None
-        self.stamp: Stamp | None = None
-        self.partial = False
-        self.kinds: list[str] = []
 
     def time(self, stamp: Stamp | None) -> None:
         """The outermost stamp stays."""
@@ -103,8 +82,21 @@ class _Found:
         if pid is not None and len(pid) < 18:
             self.pid = int(pid)
 
+    def named_by(self, pid: int | None, rank: int | None, actor: str) -> None:
+        """Who writes is known from elsewhere."""
+        self.pid, self.rank, self.actor = pid, rank, actor
+        self.proc = _key(pid, rank, actor)
 
-Peeler = Callable[[re.Match[str], _Found], None]
+
+def _key(pid: int | None, rank: int | None, actor: str) -> str:
+    if pid is not None:
+        return f"pid:{pid}"
+    if rank is not None:
+        return f"rank:{rank}"
+    return f"actor:{actor}" if actor else ""
+
+
+Peeler = Callable[[re.Match[str], Wrapped], None]
 
 _PROC: Final = re.compile(
     r"\(([A-Za-z_][\w.:-]{0,80}(?:\([^()\n]{0,80}\))?)(?: rank=(\d{1,6})| TP(\d{1,4}))? pid=(\d+)"
@@ -174,11 +166,11 @@ _REPEATED: Final = re.compile(r"\[repeated (\d{1,9})x across cluster\](?: \(Ray 
 
 
 class _Head(NamedTuple):
-    """What `(Worker_TP0 pid=4521) ` says."""
+    """What `(Worker_TP0 pid=4521) ` says. `pid` is None where the number is too large for one."""
 
     engine: bool
     actor: str
-    pid: str
+    pid: int | None
     rank: int | None
     ip: str
 
@@ -189,11 +181,12 @@ _HEAD_SIZE: Final = 160
 _MAX_HEADS: Final = 4096
 
 
-def _proc(hit: re.Match[str], found: _Found) -> None:
+def _proc(hit: re.Match[str], found: Wrapped) -> None:
     name, rank, tensor, pid, ip = hit.groups()
     head = _Head(
-        name.startswith(_ENGINE), f"{name} TP{tensor}" if tensor else name, pid, int(rank) if rank else None, ip or ""
-    )
+        name.startswith(_ENGINE), f"{name} TP{tensor}" if tensor else name, int(pid) if len(pid) < 18 else None,
+        int(rank) if rank else None, ip or "",
+    )  # fmt: skip
     if len(hit[0]) <= _HEAD_SIZE and hit[0].count(") ") == 1:
         if len(_HEADS) >= _MAX_HEADS:
             _HEADS.clear()
@@ -201,70 +194,75 @@ def _proc(hit: re.Match[str], found: _Found) -> None:
     _apply(head, found)
 
 
-def _apply(head: _Head, found: _Found) -> None:
-    found.kinds.append("vllm" if found.actor or head.engine else "ray")
-    found.name(head.actor, head.pid)
-    if head.rank is not None:
-        found.rank = head.rank
-    if head.ip:
-        found.ip = head.ip
+def _apply(head: _Head, found: Wrapped) -> None:
+    engine, actor, pid, rank, ip = head
+    found.kinds += _VLLM_KIND if found.actor or engine else _RAY_KIND
+    found.actor = actor
+    if pid is not None:
+        found.pid = pid
+    if rank is not None:
+        found.rank = rank
+    if ip:
+        found.ip = ip
 
 
+_VLLM_KIND: Final = ("vllm",)
+_RAY_KIND: Final = ("ray",)
 _ENGINE: Final = ("Worker_", "VllmWorker", "EngineCore", "APIServer", "ApiServer", "DPEngineCore", "StageEngineCore")
 
 
-def _raylet(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("raylet")
+def _raylet(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("raylet",)
     found.actor = hit[1]
     found.ip = hit[2] or ""
     if hit[1] == "raylet":
         found.level = "ERROR"  # the raylet's console lines are reports of deaths; nothing else comes this way
 
 
-def _areal(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("areal")
+def _areal(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("areal",)
     found.time(full(hit[1], hit[2], hit[3]))
     found.level = hit[5]
 
 
-def _tee(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("torchrun")
+def _tee(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("torchrun",)
     found.actor = hit[1]
 
 
-def _mpirun(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("mpirun")
+def _mpirun(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("mpirun",)
     found.rank = int(hit[1])  # rank in MPI_COMM_WORLD
     found.stream = hit[2]
 
 
-def _kubectl(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("kubectl")
+def _kubectl(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("kubectl",)
     found.actor = hit[1]
 
 
-def _rank(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("rank" if hit[2] else "rank_glog")
+def _rank(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("rank" if hit[2] else "rank_glog",)
     found.rank = int(hit[1])
 
 
-def _glog(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("glog")
+def _glog(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("glog",)
     found.level = hit[1]
     # The nine digits are not wall time: the stamp is good for its second only.
     found.short(int(hit[2]), int(hit[3]), hit[4], "", SECOND)
 
 
-def _torch(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("torch_log")
+def _torch(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("torch_log",)
     found.level = hit[1]
     found.short(int(hit[2]), int(hit[3]), hit[4], hit[5], 1)
     if found.pid is None and len(hit[6]) < 18:
         found.pid = int(hit[6])
 
 
-def _nccl(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("nccl")
+def _nccl(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("nccl",)
     if hit[1]:
         found.time(full(hit[1], hit[2]))
     found.node = hit[3]
@@ -272,35 +270,43 @@ def _nccl(hit: re.Match[str], found: _Found) -> None:
         found.pid = int(hit[4])
     found.level = hit[7]
     if hit[7] == "WARN":
-        found.kinds.append("nccl_warn")
+        found.kinds += ("nccl_warn",)
 
 
 def _record(kind: str) -> Peeler:
-    def peel(hit: re.Match[str], found: _Found) -> None:
-        found.kinds.append(kind)
+    kinds = (kind,)
+    fractions = kind == "vllm_record"
+
+    def peel(hit: re.Match[str], found: Wrapped) -> None:
+        found.kinds += kinds
         found.level = hit[1]
-        fraction = hit[5] if kind == "vllm_record" else None
-        found.short(int(hit[2]), int(hit[3]), hit[4], fraction or "", resolution(fraction or ""))
+        fraction = hit[5] if fractions else None
+        if fraction or found.stamp is not None:
+            found.short(int(hit[2]), int(hit[3]), hit[4], fraction or "", resolution(fraction or ""))
+            return
+        at = found.years.clock(hit[2], hit[3], hit[4])
+        if at is not None:
+            found.stamp = Stamp(at, SECOND, False)
 
     return peel
 
 
-def _sglang(hit: re.Match[str], found: _Found) -> None:
+def _sglang(hit: re.Match[str], found: Wrapped) -> None:
     found.time(full(hit[1], hit[2], hit[3] or ""))
     ranks = hit[4].split()
-    found.kinds.append("sglang" if hit[0][0] == "[" else "stamp")
+    found.kinds += ("sglang" if hit[0][0] == "[" else "stamp",)
     if ranks and found.pid is None:
         # The order of the ranks differs between versions: one name for one set.
         found.actor = " ".join(sorted(ranks))
 
 
-def _slime(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("slime")
+def _slime(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("slime",)
     found.time(full(hit[1], hit[2], hit[3] or ""))
 
 
-def _raycpp(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("raycpp")
+def _raycpp(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("raycpp",)
     found.time(full(hit[1], hit[2], hit[3]))
     found.level = hit[4]
     if found.pid is None and len(hit[5]) < 18:
@@ -308,8 +314,8 @@ def _raycpp(hit: re.Match[str], found: _Found) -> None:
 
 
 def _dated(kind: str, level: int, fraction: int = 0) -> Peeler:
-    def peel(hit: re.Match[str], found: _Found) -> None:
-        found.kinds.append(kind)
+    def peel(hit: re.Match[str], found: Wrapped) -> None:
+        found.kinds += (kind,)
         found.time(full(hit[1], hit[2], (hit[fraction] or "") if fraction else ""))
         if level:
             found.level = hit[level]
@@ -317,78 +323,78 @@ def _dated(kind: str, level: int, fraction: int = 0) -> Peeler:
     return peel
 
 
-def _cri(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("cri")
+def _cri(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("cri",)
     found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
     found.stream = hit[5]
     found.partial = hit[6] == "P"
 
 
-def _docker(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("docker")
+def _docker(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("docker",)
     found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
 
 
-def _unit(found: _Found, node: str, program: str, pid: str | None) -> None:
+def _unit(found: Wrapped, node: str, program: str, pid: str | None) -> None:
     found.node = node
     if program == "kernel":
-        found.kinds.append("kernel")
+        found.kinds += ("kernel",)
         found.actor = "kernel"
     else:
-        found.kinds.append("syslog")
+        found.kinds += ("syslog",)
         found.name(program, pid)
 
 
-def _journal_iso(hit: re.Match[str], found: _Found) -> None:
+def _journal_iso(hit: re.Match[str], found: Wrapped) -> None:
     found.time(zoned(hit[1], hit[2], hit[3] or "", hit[4]))
     _unit(found, hit[5], hit[6], hit[7])
 
 
-def _syslog(hit: re.Match[str], found: _Found) -> None:
+def _syslog(hit: re.Match[str], found: Wrapped) -> None:
     if (month := MONTHS.get(hit[1])) is not None:
         found.short(month, int(hit[2]), hit[3], "", SECOND)
     _unit(found, hit[4], hit[5], hit[6])
 
 
-def _dmesg(hit: re.Match[str], found: _Found) -> None:
+def _dmesg(hit: re.Match[str], found: Wrapped) -> None:
     if (month := MONTHS.get(hit[1])) is not None:
         found.time(full(f"{hit[4]}-{month:02d}-{int(hit[2]):02d}", hit[3]))
     _kernel(hit, found)
 
 
-def _kernel(_hit: re.Match[str], found: _Found) -> None:
+def _kernel(_hit: re.Match[str], found: Wrapped) -> None:
     # A bare uptime in front of text proves a kernel line only if nobody else has said that he wrote it.
     if not found.actor and found.pid is None and found.rank is None:
         found.actor = "kernel"
-        found.kinds.append("kernel")
+        found.kinds += ("kernel",)
     else:
-        found.kinds.append("uptime")
+        found.kinds += ("uptime",)
 
 
-def _loguru(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("loguru")
+def _loguru(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("loguru",)
     if hit[1]:  # without a date the clock alone bounds nothing
         found.time(full(hit[1], hit[2], hit[3] or ""))
     found.level = hit[4]
 
 
-def _python(hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("python")
+def _python(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("python",)
     found.level = hit[1]
     if hit[2]:
         found.time(full(hit[2], hit[3], hit[4]))
 
 
 def _plain(kind: str) -> Peeler:
-    def peel(hit: re.Match[str], found: _Found) -> None:
-        found.kinds.append(kind)
+    def peel(hit: re.Match[str], found: Wrapped) -> None:
+        found.kinds += (kind,)
         found.level = hit[1]
 
     return peel
 
 
-def _what(_hit: re.Match[str], found: _Found) -> None:
-    found.kinds.append("what")
+def _what(_hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += ("what",)
     found.level = "FATAL"
 
 
@@ -401,6 +407,11 @@ _BRACKET: Final[_Table] = (
     (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel),
     (_VLLM, _record("vllm_record")),
 )  # fmt: skip
+# The same behind `[` and a digit: what needs a letter there is left out.
+_BRACKET_DIGIT: Final[_Table] = tuple(
+    entry for entry in _BRACKET if entry[0] not in {_KUBECTL, _RANK, _GLOG, _TEE, _DMESG_T}
+)
+_BRACKET_RECORD: Final = re.compile(r"\[mismatch\][ \t]+[A-Za-z_]\w*=")
 _DIGIT: Final[_Table] = (
     (_CRI, _cri), (_JOURNAL_ISO, _journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),
     (_TILELANG, _dated("tilelang", 3)), (_COMPOSE, _dated("compose", 0, 3)), (_LOGURU, _loguru),
@@ -415,20 +426,20 @@ _BLANK: Final[_Table] = ((_WHAT, _what), (_SGLANG, _sglang))
 _ANGLE: Final[_Table] = ((_SYSLOG, _syslog),)
 
 _PEELERS: Final[dict[str, _Table]] = {
-    "(": _PAREN, "[": _BRACKET, " ": _BLANK, "<": _ANGLE,
+    " ": _BLANK, "<": _ANGLE,
     **dict.fromkeys("0123456789", _DIGIT),
     **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", _UPPER),
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", _LOWER),
 }  # fmt: skip
 
 # One quick look that spares most payloads, which begin with a word, all those patterns.
-_GATES: Final[dict[str, re.Pattern[str]]] = {
+_GATES: Final[dict[str, Callable[[str, int], re.Match[str] | None]]] = {
     **dict.fromkeys(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        re.compile(rf"(?:{_LEVELS}|TRACE)[ :]|[IWEFCV]\d{{4}} |[A-Z][a-z]{{2}} {{1,2}}\d|[\w.-]+:\d+:\d+ "),
+        re.compile(rf"(?:{_LEVELS}|TRACE)[ :]|[IWEFCV]\d{{4}} |[A-Z][a-z]{{2}} {{1,2}}\d|[\w.-]+:\d+:\d+ ").match,
     ),
-    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(r"[\w.-]+:\d+:\d+ |kernel: ")),
-    **dict.fromkeys("0123456789", re.compile(r"\d\d:\d\d:|\d{4}-\d\d-|\d+,\d+,|[\w.-]+:\d+:\d+ ")),
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(r"[\w.-]+:\d+:\d+ |kernel: ").match),
+    **dict.fromkeys("0123456789", re.compile(r"\d\d:\d\d:|\d{4}-\d\d-|\d+,\d+,|[\w.-]+:\d+:\d+ ").match),
 }
 
 # What may follow a `srun --label` prefix beside another wrapper; anything else could be prose that counts.
@@ -447,41 +458,50 @@ def peel(text: str, years: Years) -> Wrapped:
         text: one piece of a line as `lines.clean` gives it.
         years: gives stamps without a year their year; moves on with them.
     """
-    found = _Found(years)
+    found = Wrapped(text, years)
     start = _peel(text, 0, found)
-    if start == 0 and (label := _LABEL.match(text)) is not None:
+    if start == 0:
+        start = _labelled(text, found)
+    if not found.kinds:
+        return found
+    if start:
+        text = text[start:]
+    if text[-1:] in _REPEAT_ENDS and (again := _REPEATED.match(text, text.rfind("[repeated "))) is not None:
+        found.repeat = int(again[1])
+        text = text[: again.start()].rstrip()
+    found.text = text
+    found.proc = _key(found.pid, found.rank, found.actor)
+    if found.level or found.kinds[-1] == "nccl_warn":
+        # NCCL has no higher level than WARN: what fails is one.
+        found.level_class = "error" if found.kinds[-1] == "nccl_warn" else _CLASS.get(found.level, "info")
+    return found
+
+
+_REPEAT_ENDS: Final = ("]", ")")
+
+
+def _labelled(text: str, found: Wrapped) -> int:
+    """The prefixes that are so short that what follows decides: `srun --label`, pdsh. As `_peel` from 0."""
+    start = 0
+    if text[:1] in _LABEL_STARTS and (label := _LABEL.match(text)) is not None:
         after = label.end()
         rest = _peel(text, after, found)
         if rest > after or text.startswith(_KNOWN, after) or _FIELDS.match(text, after):
-            found.kinds.insert(0, "srun_label")
+            found.kinds = ("srun_label", *found.kinds)
             if not found.actor:
                 found.actor = f"task{label[1]}"
             start = rest
-    if start == 0 and (host := _HOST.match(text)) is not None:
+    if start == 0 and ": [rank" in text and (host := _HOST.match(text)) is not None:
         found.node = host[1]
         start = _peel(text, host.end(), found)
-        found.kinds.insert(0, "host_label")
-    if not found.kinds:
-        return Wrapped(text)
-    text = text[start:]
-    repeat = 1
-    if text.endswith(("cluster]", ")")) and (again := _REPEATED.match(text, text.rfind("[repeated "))) is not None:
-        repeat = int(again[1])
-        text = text[: again.start()].rstrip()
-    level = found.level
-    return Wrapped(
-        text, level, _class(found), found.actor, found.pid, found.rank, found.ip,
-        found.node, found.stream, found.stamp, repeat, tuple(found.kinds), found.partial,
-    )  # fmt: skip
+        found.kinds = ("host_label", *found.kinds)
+    return start
 
 
-def _class(found: _Found) -> str:
-    if found.kinds[-1] == "nccl_warn":
-        return "error"  # NCCL has no higher level: what fails is a WARN
-    return _CLASS.get(found.level, "info") if found.level else "none"
+_LABEL_STARTS: Final = frozenset(" 0123456789")
 
 
-def _peel(text: str, start: int, found: _Found) -> int:
+def _peel(text: str, start: int, found: Wrapped) -> int:
     """Peel from `start`; returns where the payload begins."""
     size = len(text)
     for _ in range(_DEPTH):
@@ -495,10 +515,18 @@ def _peel(text: str, start: int, found: _Found) -> int:
                 _apply(head, found)
                 start = close
                 continue
-        gate = _GATES.get(first)
-        if gate is not None and gate.match(text, start) is None:
-            break
-        for pattern, read in _PEELERS.get(first, ()):
+            table = _PAREN
+        elif first == "[":
+            second = text[start + 1 : start + 2]
+            if second == "m" and _BRACKET_RECORD.match(text, start) is not None:
+                break  # the payload that comes most often
+            table = _BRACKET_DIGIT if second in _DIGITS else _BRACKET
+        else:
+            gate = _GATES.get(first)
+            if gate is not None and gate(text, start) is None:
+                break
+            table = _PEELERS.get(first, ())
+        for pattern, read in table:
             hit = pattern.match(text, start)
             if hit is not None:
                 read(hit, found)
@@ -507,3 +535,6 @@ def _peel(text: str, start: int, found: _Found) -> int:
         else:
             break
     return start
+
+
+_DIGITS: Final = frozenset("0123456789")
