@@ -1,179 +1,171 @@
 -- Where an event belongs: its writer, its run, its attempt. Internal (i_*): the public views stand on these.
 -- Reasons and examples: docs/explanation/evidence.md. The slow, obvious twin of this SQL is tic_daemon/evidence/lock.py.
 --
+-- A view is planned anew in every query, and that costs more than running it. So each is one chain of CTEs that names a
+-- base view once, and carries what its readers need (path, rank, zone) instead of sending them to b_source again.
+--
 -- Integers stand in for the infinities, so that comparisons stay comparisons of integers: +-4611686018427387904 (2^62).
 
--- Every generation that anything is known of. Large event tables need no scan: the scanner's process_seen and the
--- reader's cursor name each generation.
-CREATE OR REPLACE VIEW i_generation AS
-SELECT source_id, generation FROM b_cursor
-UNION SELECT source_id, generation FROM b_process_seen
-UNION SELECT source_id, generation FROM b_source_run
-UNION SELECT source_id, generation FROM b_fault;
+-- Settings of the lock. A session may set the variables; unset, the defaults of docs/explanation/evidence.md hold.
+CREATE OR REPLACE VIEW i_lock_setting AS
+SELECT CAST(coalesce(getvariable('tic_margin_s')::DOUBLE, 2.0) * 1000000 AS BIGINT) AS margin_us,
+       coalesce(getvariable('tic_staleness')::BIGINT, 1) AS staleness;
 
--- Runs by byte ranges [from_off, to_off) of a generation; a generation without a word of its own has one range.
--- Order of trust: configuration; what records in it said; the path or a manifest; the only run of the watched root;
--- else the root's base name, `run_how` = 'us'. Bytes before the first word belong to the first run that was named.
-CREATE OR REPLACE VIEW i_run_range AS
-WITH said AS (
-    SELECT r.source_id, r.generation, r.byte_offset, max(r.run) AS run
-    FROM b_source_run r LEFT JOIN b_source s ON s.source_id = r.source_id
-    WHERE r.run <> '' AND NOT coalesce(s.run_hint <> '' AND s.run_how = 'config', false)
-    GROUP BY ALL
+-- One row for every (source, generation, proc) and byte range [from_off, to_off) with one run and no cut within: the
+-- ranges of a proc cover its generation. An event has the one place whose range holds its offset.
+--   run_how     who named the run: config | record | path | root | us
+--   single      all lines of the generation are taken as one writer's
+--   wkey        the writer; equal wkey is the same process. NULL: unknown, never the same as any other
+--   ekey        the process epoch, the same in all sources of a host. NULL: unknown
+--   stream0     the source's stream: stdout | stderr | '' (both, or unknown)
+--   lo_attempt, hi_attempt  attempts that its lines may belong to: one for a known process; a line of an unknown process
+--               stays in the oldest and is held against the faults of all
+--   cut_attempt the latest by byte cuts alone
+CREATE OR REPLACE VIEW i_place AS
+WITH src AS MATERIALIZED (
+    SELECT source_id, kind, host, root, path, role, rank, pid, coalesce(single_process, false) AS single_process,
+        coalesce(stream, '') AS stream, coalesce(console, false) AS console, run_hint, run_how, zone_s
+    FROM b_source
 ),
-change AS (
-    SELECT source_id, generation, byte_offset, run FROM said
-    QUALIFY run IS DISTINCT FROM lag(run) OVER (PARTITION BY source_id, generation ORDER BY byte_offset)
-),
-ranged AS (
-    SELECT source_id, generation, run,
-        CASE WHEN lag(run) OVER w IS NULL THEN -1 ELSE byte_offset END AS from_off,
-        coalesce(lead(byte_offset) OVER w, 4611686018427387904) AS to_off
-    FROM change
-    WINDOW w AS (PARTITION BY source_id, generation ORDER BY byte_offset)
-),
-root_run AS (
-    SELECT host, root, min(run) AS run
+seen AS MATERIALIZED (
+    SELECT source_id, generation, proc, min(byte_offset) AS first_off, max(pid) AS pid,
+        arg_min(stamp, byte_offset) FILTER (WHERE first_line) AS stamp,
+        arg_min(stamp_utc, byte_offset) FILTER (WHERE first_line) AS stamp_utc
     FROM (
-        SELECT s.host, s.root, c.run FROM change c JOIN b_source s ON s.source_id = c.source_id
-        UNION ALL SELECT host, root, run_hint FROM b_source WHERE run_hint <> ''
-    )
-    GROUP BY host, root HAVING count(DISTINCT run) = 1
-)
-SELECT source_id, generation, from_off, to_off, run AS run_id, 'record' AS run_how FROM ranged
-UNION ALL
-SELECT g.source_id, g.generation, -1, 4611686018427387904,
-    CASE WHEN s.run_hint <> '' THEN s.run_hint
-         WHEN r.run IS NOT NULL THEN r.run
-         ELSE coalesce(nullif(regexp_extract(rtrim(coalesce(s.root, ''), '/'), '[^/]+$'), ''), 'unnamed') END,
-    CASE WHEN s.run_hint <> '' THEN coalesce(nullif(s.run_how, ''), 'path')
-         WHEN r.run IS NOT NULL THEN 'root' ELSE 'us' END
-FROM i_generation g
-LEFT JOIN b_source s ON s.source_id = g.source_id
-LEFT JOIN root_run r ON r.host = s.host AND r.root = s.root
-WHERE NOT EXISTS (SELECT 1 FROM ranged n WHERE n.source_id = g.source_id AND n.generation = g.generation);
-
--- One row a (source, generation, proc), proc '' included.
---   single  all lines of the generation are taken as one writer's
---   wkey    the writer; equal wkey is the same process. NULL: unknown, never the same as any other
---   ekey    the process epoch, the same in all sources of a host. NULL: unknown
---   stream0 the source's stream: stdout | stderr | '' (both, or unknown)
-CREATE OR REPLACE VIEW i_writer AS
-WITH seen AS (
-    SELECT source_id, generation, proc, min(byte_offset) AS first_off, max(pid) AS pid
-    FROM b_process_seen WHERE proc <> '' GROUP BY ALL
-    UNION
-    SELECT f.source_id, f.generation, f.proc, min(f.byte_offset), max(f.pid)
-    FROM b_fault f
-    WHERE f.proc <> '' AND NOT EXISTS (
-        SELECT 1 FROM b_process_seen p
-        WHERE p.source_id = f.source_id AND p.generation = f.generation AND p.proc = f.proc)
-    GROUP BY ALL
+        SELECT source_id, generation, proc, byte_offset, pid, stamp, stamp_utc, true AS first_line FROM b_process_seen
+        UNION ALL SELECT source_id, generation, proc, byte_offset, pid, NULL, NULL, false FROM b_fault
+    ) GROUP BY source_id, generation, proc
 ),
 shown AS (
-    SELECT source_id, generation, count(*) AS procs, max(pid) AS pid FROM seen GROUP BY ALL
+    SELECT source_id, generation, count(*) AS procs, max(pid) AS pid FROM seen WHERE proc <> '' GROUP BY source_id, generation
 ),
-line AS (
-    SELECT source_id, generation, proc, first_off, pid FROM seen
-    UNION ALL SELECT source_id, generation, '', 0, NULL FROM i_generation
+said AS MATERIALIZED (
+    SELECT source_id, generation, byte_offset, max(run) AS run FROM b_source_run
+    WHERE run <> '' GROUP BY source_id, generation, byte_offset
+),
+-- Large event tables need no scan: cursors, the first lines of processes and run changes name each generation.
+generation AS MATERIALIZED (
+    SELECT source_id, generation FROM b_cursor
+    UNION SELECT source_id, generation FROM seen
+    UNION SELECT source_id, generation FROM said
+),
+-- Runs. Order of trust: configuration; what records said; the path or a manifest; the only run of the watched root; else
+-- the root's base name, `run_how` = 'us'. Bytes before the first word belong to the first run that was named.
+change AS MATERIALIZED (
+    SELECT d.source_id, d.generation, d.byte_offset, d.run, s.host, s.root
+    FROM said d LEFT JOIN src s ON s.source_id = d.source_id
+    WHERE NOT coalesce(s.run_hint <> '' AND s.run_how = 'config', false)
+    QUALIFY d.run IS DISTINCT FROM lag(d.run) OVER (PARTITION BY d.source_id, d.generation ORDER BY d.byte_offset)
+),
+root_run AS (
+    SELECT host, root, min(run) AS run FROM (
+        SELECT host, root, run FROM change UNION ALL SELECT host, root, run_hint FROM src WHERE run_hint <> ''
+    ) GROUP BY host, root HAVING count(DISTINCT run) = 1
+),
+run_range AS MATERIALIZED (
+    SELECT g.source_id, g.generation,
+        CASE WHEN c.run IS NULL OR lag(c.run) OVER w IS NULL THEN -1 ELSE c.byte_offset END AS from_off,
+        coalesce(lead(c.byte_offset) OVER w, 4611686018427387904) AS to_off,
+        CASE WHEN c.run IS NOT NULL THEN c.run
+             WHEN s.run_hint <> '' THEN s.run_hint
+             WHEN r.run IS NOT NULL THEN r.run
+             ELSE coalesce(nullif(regexp_extract(rtrim(coalesce(s.root, ''), '/'), '[^/]+$'), ''), 'unnamed') END AS run_id,
+        CASE WHEN c.run IS NOT NULL THEN 'record'
+             WHEN s.run_hint <> '' THEN coalesce(nullif(s.run_how, ''), 'path')
+             WHEN r.run IS NOT NULL THEN 'root' ELSE 'us' END AS run_how
+    FROM generation g
+    LEFT JOIN change c ON c.source_id = g.source_id AND c.generation = g.generation
+    LEFT JOIN src s ON s.source_id = g.source_id
+    LEFT JOIN root_run r ON r.host = s.host AND r.root = s.root
+    WINDOW w AS (PARTITION BY g.source_id, g.generation ORDER BY c.byte_offset)
 ),
 known AS (
-    SELECT l.source_id, l.generation, l.proc, l.first_off,
-        coalesce(s.host, '') AS host, coalesce(s.console, false) AS console, coalesce(s.stream, '') AS stream0,
-        s.zone_s, coalesce(s.single_process, false) AS declared_single,
-        coalesce(s.single_process, false) OR coalesce(n.procs, 0) <= 1 AS single, coalesce(n.procs, 0) AS procs,
-        CASE WHEN coalesce(s.single_process, false) AND s.pid IS NOT NULL THEN s.pid
-             WHEN coalesce(n.procs, 0) = 1 THEN coalesce(n.pid, s.pid)
-             WHEN coalesce(n.procs, 0) = 0 THEN s.pid
-             WHEN coalesce(s.single_process, false) THEN NULL
+    SELECT l.source_id, l.generation, l.proc, l.first_off, l.stamp, l.stamp_utc, coalesce(n.procs, 0) AS procs,
+        coalesce(s.host, '') AS host, coalesce(s.console, false) AS console, coalesce(s.stream, '') AS stream0, s.zone_s,
+        coalesce(s.single_process, false) AS declared_single, s.kind, s.path, s.role, s.rank,
+        coalesce(s.single_process, false) OR coalesce(n.procs, 0) <= 1 AS single,
+        CASE WHEN s.single_process AND s.pid IS NOT NULL THEN s.pid
+             WHEN coalesce(n.procs, 0) <= 1 THEN coalesce(n.pid, s.pid)
+             WHEN s.single_process THEN NULL
              ELSE l.pid END AS pid
-    FROM line l
+    FROM (
+        SELECT source_id, generation, proc, first_off, stamp, stamp_utc, pid FROM seen WHERE proc <> ''
+        UNION ALL
+        SELECT g.source_id, g.generation, '', 0, e.stamp, e.stamp_utc, NULL
+        FROM generation g LEFT JOIN seen e ON e.source_id = g.source_id AND e.generation = g.generation AND e.proc = ''
+    ) l
     LEFT JOIN shown n ON n.source_id = l.source_id AND n.generation = l.generation
-    LEFT JOIN b_source s ON s.source_id = l.source_id
-)
-SELECT source_id, generation, proc, host, console, stream0, zone_s, declared_single, single, procs, pid,
-    CASE WHEN single THEN 0 ELSE first_off END AS first_off,
-    CASE WHEN NOT single AND proc = '' THEN NULL
-         WHEN NOT console AND pid IS NOT NULL THEN source_id || '#' || pid
-         WHEN single THEN source_id || ':' || generation
-         ELSE source_id || ':' || generation || ':' || proc END AS wkey,
-    CASE WHEN NOT single AND proc = '' THEN NULL
-         WHEN pid IS NOT NULL AND NOT console THEN 'host:' || host || '#' || pid
-         WHEN pid IS NOT NULL THEN 'console:' || source_id || '#' || pid
-         WHEN declared_single THEN 'file:' || source_id || ':' || generation END AS ekey
-FROM known;
-
--- Declared attempts of a run. The undeclared first is 1.
-CREATE OR REPLACE VIEW i_declared AS
-SELECT run_id, id, from_kind, from_time,
-    1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id) AS attempt
-FROM b_run_attempt;
-
--- Byte ranges [from_off, to_off) of every generation between the cuts of declared attempts; empty without declarations.
-CREATE OR REPLACE VIEW i_cut_range AS
-WITH edge AS (
-    SELECT source_id, generation, byte_offset AS off FROM b_attempt_cut WHERE byte_offset > 0
-    UNION SELECT source_id, generation, 0 FROM i_generation WHERE EXISTS (SELECT 1 FROM b_run_attempt)
-)
-SELECT source_id, generation, off AS from_off,
-    coalesce(lead(off) OVER (PARTITION BY source_id, generation ORDER BY off), 4611686018427387904) AS to_off
-FROM edge;
-
--- The latest attempt of each run whose cut stands at or before a byte range: what a line of an unknown process there may
--- belong to. A source without a cut row appeared later; a cut by time bounds no bytes.
-CREATE OR REPLACE VIEW i_cut_attempt AS
-SELECT r.source_id, r.generation, r.from_off, d.run_id, max(d.attempt) AS attempt
-FROM i_cut_range r
-CROSS JOIN i_declared d
-LEFT JOIN b_attempt_cut c ON c.id = d.id AND c.source_id = r.source_id
-WHERE d.from_kind = 'time' OR c.id IS NULL OR r.generation > c.generation
-   OR (r.generation = c.generation AND r.from_off >= c.byte_offset)
-GROUP BY ALL;
-
--- The attempt that a process epoch started in: the latest whose cut no appearance of it, in any source, precedes.
-CREATE OR REPLACE VIEW i_epoch_attempt AS
-WITH appearance AS (
-    SELECT w.ekey, w.source_id, w.generation, w.first_off,
-        CASE WHEN p.stamp_utc OR w.zone_s IS NOT NULL
-             THEN epoch_us(p.stamp) - CASE WHEN p.stamp_utc THEN 0 ELSE w.zone_s::BIGINT * 1000000 END END AS utc_us
-    FROM i_writer w
-    LEFT JOIN b_process_seen p ON p.source_id = w.source_id AND p.generation = w.generation AND p.proc = w.proc
-    WHERE w.ekey IS NOT NULL AND (w.proc <> '' OR w.procs = 0) AND EXISTS (SELECT 1 FROM b_run_attempt)
+    LEFT JOIN src s ON s.source_id = l.source_id
 ),
-held AS (
-    SELECT a.ekey, d.run_id, d.attempt,
-        bool_and(CASE WHEN d.from_kind = 'time' THEN coalesce(a.utc_us >= epoch_us(d.from_time), false)
-                      ELSE c.id IS NULL OR a.generation > c.generation
-                           OR (a.generation = c.generation AND a.first_off >= c.byte_offset) END) AS ok
-    FROM appearance a
-    CROSS JOIN i_declared d
-    LEFT JOIN b_attempt_cut c ON c.id = d.id AND c.source_id = a.source_id
-    GROUP BY ALL
-)
-SELECT ekey, run_id, max(attempt) AS attempt FROM held WHERE ok GROUP BY ALL;
-
--- One row for every (source, generation, proc, printed run, byte range between cuts) that a record can have: its run, its
--- writer and the attempts [lo_attempt, hi_attempt] that it may belong to. A known process has one; a line of an unknown
--- process stays in the oldest and is held against the faults of all.
---   run_key  the run that the record prints; '' for a record that prints none
-CREATE OR REPLACE VIEW i_place AS
-WITH ranges AS (
-    SELECT source_id, generation, count(*) AS n, min(run_id) AS run_id, min(run_how) AS run_how
-    FROM i_run_range GROUP BY ALL
+writer AS MATERIALIZED (
+    SELECT source_id, generation, proc, stamp, stamp_utc, procs, host, console, stream0, zone_s, declared_single, kind, path, role,
+        rank, single, pid, CASE WHEN single THEN 0 ELSE first_off END AS first_off,
+        CASE WHEN NOT single AND proc = '' THEN NULL
+             WHEN NOT console AND pid IS NOT NULL THEN source_id || '#' || pid
+             WHEN single THEN source_id || ':' || generation
+             ELSE source_id || ':' || generation || ':' || proc END AS wkey,
+        CASE WHEN NOT single AND proc = '' THEN NULL
+             WHEN pid IS NOT NULL AND NOT console THEN 'host:' || host || '#' || pid
+             WHEN pid IS NOT NULL THEN 'console:' || source_id || '#' || pid
+             WHEN declared_single THEN 'file:' || source_id || ':' || generation END AS ekey
+    FROM known
 ),
-keyed AS (
-    SELECT source_id, generation, '' AS run_key, run_id FROM ranges WHERE n = 1
-    UNION SELECT r.source_id, r.generation, s.run, CASE WHEN r.run_how = 'record' THEN s.run ELSE r.run_id END
-    FROM ranges r JOIN b_source_run s ON s.source_id = r.source_id AND s.generation = r.generation WHERE s.run <> ''
+-- Attempts. The undeclared first is 1.
+declared AS MATERIALIZED (
+    SELECT run_id, id, from_kind, epoch_us(from_time) AS from_us,
+        1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id) AS attempt
+    FROM b_run_attempt
+),
+cut AS MATERIALIZED (SELECT id, source_id, generation, byte_offset FROM b_attempt_cut),
+-- The attempt that a process started in: the latest whose cut no appearance of it, in any source, precedes. A source
+-- without a cut appeared later.
+epoch AS (
+    SELECT ekey, run_id, max(attempt) AS attempt FROM (
+        SELECT w.ekey, d.run_id, d.attempt,
+            bool_and(CASE WHEN d.from_kind = 'time'
+                          THEN coalesce((w.stamp_utc OR w.zone_s IS NOT NULL) AND d.from_us <= epoch_us(w.stamp)
+                                        - CASE WHEN w.stamp_utc THEN 0 ELSE w.zone_s::BIGINT * 1000000 END, false)
+                          ELSE c.id IS NULL OR w.generation > c.generation
+                               OR (w.generation = c.generation AND w.first_off >= c.byte_offset) END) AS ok
+        FROM writer w CROSS JOIN declared d
+        LEFT JOIN cut c ON c.id = d.id AND c.source_id = w.source_id
+        WHERE w.ekey IS NOT NULL AND (w.proc <> '' OR w.procs = 0)
+        GROUP BY w.ekey, d.run_id, d.attempt
+    ) WHERE ok GROUP BY ekey, run_id
+),
+cut_edge AS (
+    SELECT source_id, generation, byte_offset AS off FROM cut WHERE byte_offset > 0 UNION SELECT source_id, generation, 0 FROM cut
+),
+cut_range AS MATERIALIZED (
+    SELECT source_id, generation, off AS from_off,
+        coalesce(lead(off) OVER (PARTITION BY source_id, generation ORDER BY off), 4611686018427387904) AS to_off
+    FROM cut_edge
+),
+piece AS (
+    SELECT r.source_id, r.generation, r.run_id, r.run_how, greatest(r.from_off, coalesce(c.from_off, -1)) AS from_off,
+        least(r.to_off, coalesce(c.to_off, r.to_off)) AS to_off
+    FROM run_range r
+    LEFT JOIN cut_range c
+        ON c.source_id = r.source_id AND c.generation = r.generation AND c.from_off < r.to_off AND c.to_off > r.from_off
+),
+-- The latest attempt that a line of an unknown process may belong to. A cut by time bounds no bytes.
+reach AS (
+    SELECT p.source_id, p.generation, p.from_off, max(d.attempt) AS attempt,
+        max(d.attempt) FILTER (WHERE d.from_kind <> 'time') AS cut_attempt
+    FROM piece p
+    JOIN declared d ON d.run_id = p.run_id
+    LEFT JOIN cut c ON c.id = d.id AND c.source_id = p.source_id
+    WHERE d.from_kind = 'time' OR c.id IS NULL OR p.generation > c.generation
+       OR (p.generation = c.generation AND p.from_off >= c.byte_offset)
+    GROUP BY p.source_id, p.generation, p.from_off
 )
-SELECT row_number() OVER (ORDER BY w.source_id, w.generation, w.proc, k.run_key, coalesce(x.from_off, -1)) AS wid,
-    w.source_id, w.generation, w.proc, k.run_key, coalesce(x.from_off, -1) AS cut_off, k.run_id,
-    w.wkey, w.ekey, w.host, w.console, w.stream0, w.zone_s, w.declared_single,
+SELECT row_number() OVER (ORDER BY w.source_id, w.generation, w.proc, p.from_off) AS wid,
+    w.source_id, w.generation, w.proc, p.from_off, p.to_off, p.run_id, p.run_how, w.wkey, w.ekey, w.host, w.console, w.stream0,
+    w.zone_s, w.declared_single, w.pid, w.kind, w.path, w.role, w.rank, w.stamp AS first_stamp, w.stamp_utc AS first_utc,
     CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE 1 END AS lo_attempt,
-    CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE coalesce(a.attempt, 1) END AS hi_attempt
-FROM i_writer w
-JOIN keyed k ON k.source_id = w.source_id AND k.generation = w.generation
-LEFT JOIN i_cut_range x ON x.source_id = w.source_id AND x.generation = w.generation
-LEFT JOIN i_epoch_attempt e ON e.ekey = w.ekey AND e.run_id = k.run_id
-LEFT JOIN i_cut_attempt a ON w.ekey IS NULL AND a.source_id = w.source_id AND a.generation = w.generation
-    AND a.from_off = x.from_off AND a.run_id = k.run_id;
+    CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE coalesce(a.attempt, 1) END AS hi_attempt,
+    coalesce(a.cut_attempt, 1) AS cut_attempt
+FROM writer w
+JOIN piece p ON p.source_id = w.source_id AND p.generation = w.generation
+LEFT JOIN epoch e ON e.ekey = w.ekey AND e.run_id = p.run_id
+LEFT JOIN reach a ON a.source_id = p.source_id AND a.generation = p.generation AND a.from_off = p.from_off;

@@ -1,16 +1,27 @@
 -- The lock: thresholds against which a record is compared, for each place that it can stand in. Internal.
 --
 -- "Exists a locking fault that fails the time test and the step test" is a question of dominance in two dimensions. The
--- faults that can decide it are a staircase: a ascending (what the time must be below), s descending (what the step must
--- be below). Its first and last point decide nearly every record; records between go to i_lock_point.
+-- faults that can decide it are a staircase: x ascending (what the time must be below), s descending (what the step must
+-- be below). Its first and last point decide nearly every record; the others ask the rows 'point'.
 -- A record is never held by time or step against faults of its own writer that offsets decide, so writers that own a
--- point of the staircase get one of their own.
-
--- Variants of a place: stream code (0 unknown, 1 stdout, 2 stderr, as the record says) and clock code (0 no own stamp,
--- 1 UTC stamp, 2 naive stamp). cid = wid * 16 + stream * 3 + clock. Only for places with faults that act on them.
+-- point of the staircase get a staircase of their own.
+--
+-- Rows by `item`:
+--   variant  id = wid * 16 + stream * 3 + clock of a place (stream of the record 0 unknown, 1 stdout, 2 stderr; clock 0 no
+--            own stamp, 1 UTC, 2 naive); id -1: records without a place. Only where faults act.
+--   point    staircase `id` for x in [from_x, to_x): the least step s1
+--   void     zone `id` for steps in [from_x, to_x): the end s1 of the voided steps that begin at from_x
 CREATE OR REPLACE VIEW i_lock AS
-WITH place AS MATERIALIZED (SELECT * FROM i_place),
-act AS MATERIALIZED (SELECT * FROM i_fault WHERE locking OR voiding),
+WITH place AS MATERIALIZED (
+    SELECT wid, source_id, generation, proc, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s, declared_single
+    FROM i_place
+),
+act AS MATERIALIZED (
+    SELECT run_id, lo_attempt, hi_attempt, source_id, generation, byte_offset, host, console, proc, wkey, estream, locking, voiding,
+        lo_us, lo_clk, hi_us, hi_clk, slo, shi
+    FROM i_fault WHERE locking OR voiding
+),
+-- All places with the same faults.
 zone AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY run_id, lo_attempt, hi_attempt) AS zid, run_id, lo_attempt, hi_attempt, lock_slo
     FROM (
@@ -22,221 +33,217 @@ zone AS MATERIALIZED (
 ),
 fault AS MATERIALIZED (
     SELECT z.zid, a.host, a.console, a.wkey, a.proc, a.estream, a.generation, a.byte_offset,
-        a.lo_us, coalesce(a.lo_clk, -1) AS lo_clk, a.hi_us, coalesce(a.hi_clk, -1) AS hi_clk, a.slo, a.shi
+        a.lo_us, a.lo_clk, a.hi_us, a.hi_clk, a.slo, a.shi
     FROM zone z
     JOIN act a ON a.run_id = z.run_id AND a.lo_attempt <= z.hi_attempt AND a.hi_attempt >= z.lo_attempt
     WHERE a.locking
 ),
-void0 AS (
+void0 AS MATERIALIZED (
     SELECT z.zid, a.slo, a.shi,
-        max(a.shi) OVER (PARTITION BY z.zid ORDER BY a.slo, a.shi ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS reach
+        max(a.shi) OVER (PARTITION BY z.zid ORDER BY a.slo, a.shi ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS extent
     FROM zone z
     JOIN act a ON a.run_id = z.run_id AND a.lo_attempt <= z.hi_attempt AND a.hi_attempt >= z.lo_attempt
     WHERE a.voiding
 ),
 void AS (
-    SELECT zid, min(slo) AS void_lo, max(shi) AS void_hi, count(*) FILTER (WHERE reach IS NULL OR slo > reach) AS voids
+    SELECT zid, min(slo) AS void_lo, max(shi) AS void_hi, count(*) FILTER (WHERE extent IS NULL OR slo > extent) AS voids
     FROM void0 GROUP BY zid
+),
+void_part AS (
+    SELECT zid, lo, max(shi) AS hi FROM (
+        SELECT zid, shi, max(CASE WHEN extent IS NULL OR slo > extent THEN slo END)
+            OVER (PARTITION BY zid ORDER BY slo, shi ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS lo
+        FROM void0
+    ) GROUP BY zid, lo
 ),
 -- Hosts and clocks that matter: records elsewhere are all alike.
 fault_host AS (SELECT DISTINCT zid, host FROM fault WHERE NOT console),
-fault_clock AS (SELECT DISTINCT zid, lo_clk AS clk FROM fault WHERE lo_clk > 0 UNION SELECT DISTINCT zid, hi_clk FROM fault WHERE hi_clk > 0),
-stamped AS (
-    SELECT l.source_id, l.generation, l.proc, l.skey, any_value(l.clk) AS clk
-    FROM i_stamp_line l WHERE EXISTS (SELECT 1 FROM fault WHERE lo_clk >= 0)
-    GROUP BY ALL
+fault_clock AS MATERIALIZED (
+    SELECT DISTINCT zid, lo_clk AS clk FROM fault WHERE lo_clk > 0 UNION SELECT DISTINCT zid, hi_clk FROM fault WHERE hi_clk > 0
+),
+-- Stamped lines after unstamped ones, by the stream of the lines that they bound: see i_fault.
+line AS MATERIALIZED (
+    SELECT source_id, generation, proc, skey, byte_offset, hi_us, utc FROM (
+        SELECT a.source_id, a.generation, a.proc, k.name AS skey, a.byte_offset, a.stamp_utc OR p.zone_s IS NOT NULL AS utc,
+            epoch_us(a.stamp) + a.stamp_res_us - CASE WHEN a.stamp_utc THEN 0 ELSE coalesce(p.zone_s, 0)::BIGINT * 1000000 END AS hi_us
+        FROM (SELECT source_id, generation, proc, byte_offset, stamp, stamp_res_us, stamp_utc, stream FROM b_stamp_after
+              WHERE stamp IS NOT NULL AND source_id IN (
+                  SELECT p.source_id FROM place p JOIN zone z ON z.run_id = p.run_id
+                  WHERE EXISTS (SELECT 1 FROM fault WHERE lo_clk >= 0))) a
+        JOIN (SELECT DISTINCT source_id, generation, proc, stream0, zone_s FROM place) p
+            ON p.source_id = a.source_id AND p.generation = a.generation AND p.proc = a.proc
+        JOIN (VALUES (''), ('stdout'), ('stderr')) k(name)
+            ON p.stream0 <> '' OR a.stream = 'stderr' OR (a.stream = 'stdout' AND k.name = 'stdout')
+    )
+),
+stamped AS MATERIALIZED (
+    SELECT source_id, generation, proc, skey, bool_or(utc) AS utc FROM line GROUP BY source_id, generation, proc, skey
 ),
 variant AS MATERIALIZED (
     SELECT p.wid * 16 + s.code * 3 + c.code AS cid, z.zid, p.source_id, p.generation, p.proc, p.wkey, p.declared_single,
         p.stream0, CASE WHEN s.code = 0 THEN p.stream0 ELSE s.name END AS estream, c.code AS clock_code, p.zone_s,
         CASE WHEN NOT p.console AND h.host IS NOT NULL THEN p.host ELSE '' END AS hkey,
-        CASE c.code WHEN 0 THEN coalesce(t.clk, -1) WHEN 1 THEN 0
-             ELSE CASE WHEN p.zone_s IS NOT NULL THEN 0 ELSE p.source_id END END AS clk0
+        CASE WHEN p.zone_s IS NOT NULL THEN 0 WHEN n.clk IS NOT NULL THEN p.source_id ELSE -1 END AS naive_clk
     FROM place p
     JOIN zone z ON z.run_id = p.run_id AND z.lo_attempt = p.lo_attempt AND z.hi_attempt = p.hi_attempt
     CROSS JOIN (VALUES (0, ''), (1, 'stdout'), (2, 'stderr')) s(code, name)
     CROSS JOIN (VALUES (0), (1), (2)) c(code)
     LEFT JOIN fault_host h ON h.zid = z.zid AND h.host = p.host
-    LEFT JOIN stamped t ON c.code = 0 AND t.source_id = p.source_id AND t.generation = p.generation AND t.proc = p.proc
-        AND t.skey = CASE WHEN s.code = 0 THEN p.stream0 ELSE s.name END
+    LEFT JOIN fault_clock n ON n.zid = z.zid AND n.clk = p.source_id
 ),
--- A view of the faults: zone, record host, record clock. naive_clk is the clock of naive stamps of the place.
 clocked AS MATERIALIZED (
-    SELECT v.*, CASE WHEN v.clk0 <= 0 OR f.clk IS NOT NULL THEN v.clk0 ELSE -1 END AS clk,
-        CASE WHEN v.zone_s IS NOT NULL THEN 0 WHEN n.clk IS NOT NULL THEN v.source_id ELSE -1 END AS naive_clk
+    SELECT v.*, CASE v.clock_code WHEN 1 THEN 0 WHEN 2 THEN v.naive_clk
+                ELSE CASE WHEN t.utc THEN 0 WHEN NOT t.utc THEN v.naive_clk ELSE -1 END END AS clk
     FROM variant v
-    LEFT JOIN fault_clock f ON f.zid = v.zid AND f.clk = v.clk0
-    LEFT JOIN fault_clock n ON n.zid = v.zid AND n.clk = v.source_id
+    LEFT JOIN stamped t ON v.clock_code = 0 AND t.source_id = v.source_id AND t.generation = v.generation
+        AND t.proc = v.proc AND t.skey = v.estream
 ),
 -- A view of the faults: zone, record host, record clock (0 UTC, a source's own, -1 none).
 look AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY zid, hkey, clk) AS gid, zid, hkey, clk FROM (
-        SELECT zid, hkey, clk FROM clocked
-        UNION SELECT zid, hkey, naive_clk FROM clocked
-        UNION SELECT zid, hkey, 0 FROM clocked
+        SELECT zid, hkey, clk FROM clocked UNION SELECT zid, hkey, naive_clk FROM clocked UNION SELECT zid, hkey, 0 FROM clocked
     )
 ),
--- As each look sees each fault of other writers: before(r, f) is thi(r) < a or shi(r) < s; r is surely later if
--- tlo(r) > late_a or slo(r) > late_s.
+-- As each look sees the faults of other writers: before(r, f) is thi(r) < x or shi(r) < s; r is surely later if
+-- tlo(r) > late_x or slo(r) > late_s.
 sight AS MATERIALIZED (
     SELECT l.gid, f.wkey,
-        CASE WHEN f.lo_clk = l.clk AND l.clk >= 0 THEN f.lo_us - CASE WHEN f.near THEN 0 ELSE o.margin_us END
-             ELSE -4611686018427387904 END AS a,
+        CASE WHEN l.clk < 0 OR f.lo_clk <> l.clk THEN -4611686018427387904
+             WHEN l.hkey <> '' AND f.host = l.hkey AND NOT f.console THEN f.lo_us ELSE f.lo_us - o.margin_us END AS x,
         CASE WHEN f.slo = -4611686018427387904 THEN f.slo ELSE f.slo - o.staleness END AS s,
-        CASE WHEN f.hi_clk = l.clk AND l.clk >= 0 THEN f.hi_us + CASE WHEN f.near THEN 0 ELSE o.margin_us END
-             ELSE 4611686018427387904 END AS late_a,
+        CASE WHEN l.clk < 0 OR f.hi_clk <> l.clk THEN 4611686018427387904
+             WHEN l.hkey <> '' AND f.host = l.hkey AND NOT f.console THEN f.hi_us ELSE f.hi_us + o.margin_us END AS late_x,
         CASE WHEN f.shi = 4611686018427387904 THEN f.shi ELSE f.shi + o.staleness END AS late_s
-    FROM look l
-    JOIN (
-        SELECT k.gid, k.hkey <> '' AND x.host = k.hkey AND NOT x.console AS near, x.*
-        FROM look k JOIN fault x ON x.zid = k.zid
-    ) f ON f.gid = l.gid
-    CROSS JOIN i_lock_setting o
-),
-stair0 AS (
-    SELECT gid, a, s,
-        CASE WHEN count(DISTINCT wkey) = 1 AND bool_and(wkey IS NOT NULL) THEN min(wkey) END AS owner
-    FROM sight GROUP BY gid, a, s
+    FROM look l JOIN fault f ON f.zid = l.zid CROSS JOIN i_lock_setting o
 ),
 stair AS MATERIALIZED (
-    SELECT gid, a, s, owner FROM stair0
+    SELECT gid, x, s, owner FROM (
+        SELECT gid, x, s, CASE WHEN count(DISTINCT wkey) = 1 AND bool_and(wkey IS NOT NULL) THEN min(wkey) END AS owner
+        FROM sight GROUP BY gid, x, s
+    )
     QUALIFY s < coalesce(
-        min(s) OVER (PARTITION BY gid ORDER BY a, s ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 4611686018427387905)
+        min(s) OVER (PARTITION BY gid ORDER BY x, s ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 4611686018427387905)
 ),
-late AS MATERIALIZED (SELECT gid, min(late_a) AS late_a, min(late_s) AS late_s FROM sight GROUP BY gid),
-late_owner AS (
-    SELECT t.gid, min(t.wkey) AS owner FROM sight t JOIN late l ON l.gid = t.gid AND l.late_a = t.late_a
+late AS MATERIALIZED (SELECT gid, min(late_x) AS late_x, min(late_s) AS late_s FROM sight GROUP BY gid),
+owner AS MATERIALIZED (
+    SELECT gid, owner FROM stair WHERE owner IS NOT NULL
+    UNION
+    SELECT t.gid, min(t.wkey) FROM sight t JOIN late l ON l.gid = t.gid AND l.late_x = t.late_x
     GROUP BY t.gid HAVING count(DISTINCT t.wkey) = 1 AND bool_and(t.wkey IS NOT NULL)
     UNION
     SELECT t.gid, min(t.wkey) FROM sight t JOIN late l ON l.gid = t.gid AND l.late_s = t.late_s
     GROUP BY t.gid HAVING count(DISTINCT t.wkey) = 1 AND bool_and(t.wkey IS NOT NULL)
 ),
-owner AS MATERIALIZED (
-    SELECT gid, owner FROM stair WHERE owner IS NOT NULL UNION SELECT gid, owner FROM late_owner
-),
 looked AS MATERIALIZED (
     SELECT c.*, l.gid, u.gid AS utc_gid, n.gid AS naive_gid,
-        EXISTS (SELECT 1 FROM owner o WHERE o.owner = c.wkey AND o.gid IN (l.gid, u.gid, n.gid)) AS owns
+        c.wkey IS NOT NULL AND (a.owner IS NOT NULL OR b.owner IS NOT NULL OR d.owner IS NOT NULL) AS owns
     FROM clocked c
     JOIN look l ON l.zid = c.zid AND l.hkey = c.hkey AND l.clk = c.clk
     JOIN look u ON u.zid = c.zid AND u.hkey = c.hkey AND u.clk = 0
     JOIN look n ON n.zid = c.zid AND n.hkey = c.hkey AND n.clk = c.naive_clk
+    LEFT JOIN owner a ON a.gid = l.gid AND a.owner = c.wkey
+    LEFT JOIN owner b ON b.gid = u.gid AND b.owner = c.wkey
+    LEFT JOIN owner d ON d.gid = n.gid AND d.owner = c.wkey
 ),
--- Faults of the record's own writer: where offsets decide (`ordered`), and where they show that the record is later.
-own AS MATERIALIZED (
-    SELECT v.cid, f.generation AS fault_generation, v.generation, f.byte_offset,
-        f.estream = 'stderr' OR same_line_order AS ordered, v.estream = 'stderr' OR same_line_order AS shows_later
-    FROM looked v
-    JOIN (
-        SELECT w.cid, x.*, w.estream <> '' AND w.estream = x.estream AND (w.declared_single OR w.proc = x.proc) AS same_line_order
-        FROM looked w JOIN fault x ON x.zid = w.zid AND x.wkey = w.wkey
-    ) f ON f.cid = v.cid
-),
+-- Faults of the record's own writer: the offset from which on they hold it, and from which on it is shown to be later.
 own_bound AS (
-    SELECT cid,
-        min(CASE WHEN fault_generation < generation THEN -1 ELSE byte_offset END)
-            FILTER (WHERE ordered AND fault_generation <= generation) AS own_off,
-        min(CASE WHEN fault_generation < generation THEN -1 ELSE byte_offset END)
-            FILTER (WHERE shows_later AND fault_generation <= generation) AS own_late
-    FROM own GROUP BY cid
+    SELECT v.cid,
+        min(CASE WHEN f.generation < v.generation THEN -1 ELSE f.byte_offset END) FILTER (
+            WHERE f.estream = 'stderr'
+               OR (v.estream <> '' AND v.estream = f.estream AND (v.declared_single OR v.proc = f.proc))) AS own_off,
+        min(CASE WHEN f.generation < v.generation THEN -1 ELSE f.byte_offset END) FILTER (
+            WHERE v.estream = 'stderr'
+               OR (v.estream <> '' AND v.estream = f.estream AND (v.declared_single OR v.proc = f.proc))) AS own_late
+    FROM looked v JOIN fault f ON f.zid = v.zid AND f.wkey = v.wkey
+    WHERE f.generation <= v.generation
+    GROUP BY v.cid
 ),
 own_sight AS MATERIALIZED (
     SELECT v.cid,
-        CASE WHEN f.lo_clk = v.clk AND v.clk >= 0 THEN f.lo_us - CASE WHEN f.near THEN 0 ELSE o.margin_us END
-             ELSE -4611686018427387904 END AS a,
-        CASE WHEN f.slo = -4611686018427387904 OR f.same THEN f.slo ELSE f.slo - o.staleness END AS s,
-        CASE WHEN f.hi_clk = 0 THEN f.hi_us + CASE WHEN f.near THEN 0 ELSE o.margin_us END
-             ELSE 4611686018427387904 END AS late_utc,
-        CASE WHEN f.hi_clk = v.naive_clk AND v.naive_clk >= 0 THEN f.hi_us + CASE WHEN f.near THEN 0 ELSE o.margin_us END
-             ELSE 4611686018427387904 END AS late_naive,
-        CASE WHEN f.shi = 4611686018427387904 OR f.same THEN f.shi ELSE f.shi + o.staleness END AS late_s
-    FROM looked v
-    JOIN (
-        SELECT w.cid, x.*, coalesce(x.wkey = w.wkey, false) AS same,
-            coalesce(x.wkey = w.wkey, false) OR (w.hkey <> '' AND x.host = w.hkey AND NOT x.console) AS near,
-            coalesce(x.wkey = w.wkey, false) AND (x.estream = 'stderr' OR (
-                w.estream <> '' AND w.estream = x.estream AND (w.declared_single OR w.proc = x.proc))) AS ordered
-        FROM looked w JOIN fault x ON x.zid = w.zid WHERE w.owns
-    ) f ON f.cid = v.cid
-    CROSS JOIN i_lock_setting o
-    WHERE NOT f.ordered
-),
-own_stair AS (
-    SELECT cid, a, s FROM (SELECT DISTINCT cid, a, s FROM own_sight)
-    QUALIFY s < coalesce(
-        min(s) OVER (PARTITION BY cid ORDER BY a, s ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 4611686018427387905)
+        CASE WHEN v.clk < 0 OR f.lo_clk <> v.clk THEN -4611686018427387904
+             WHEN f.wkey = v.wkey OR (v.hkey <> '' AND f.host = v.hkey AND NOT f.console) THEN f.lo_us
+             ELSE f.lo_us - o.margin_us END AS x,
+        CASE WHEN f.slo = -4611686018427387904 OR f.wkey = v.wkey THEN f.slo ELSE f.slo - o.staleness END AS s,
+        CASE WHEN f.hi_clk <> 0 THEN 4611686018427387904
+             WHEN f.wkey = v.wkey OR (v.hkey <> '' AND f.host = v.hkey AND NOT f.console) THEN f.hi_us
+             ELSE f.hi_us + o.margin_us END AS late_utc,
+        CASE WHEN v.naive_clk < 0 OR f.hi_clk <> v.naive_clk THEN 4611686018427387904
+             WHEN f.wkey = v.wkey OR (v.hkey <> '' AND f.host = v.hkey AND NOT f.console) THEN f.hi_us
+             ELSE f.hi_us + o.margin_us END AS late_naive,
+        CASE WHEN f.shi = 4611686018427387904 OR f.wkey = v.wkey THEN f.shi ELSE f.shi + o.staleness END AS late_s
+    FROM looked v JOIN fault f ON f.zid = v.zid CROSS JOIN i_lock_setting o
+    WHERE v.owns AND NOT coalesce(f.wkey = v.wkey AND (f.estream = 'stderr' OR (
+        v.estream <> '' AND v.estream = f.estream AND (v.declared_single OR v.proc = f.proc))), false)
 ),
 own_late AS (
     SELECT cid, min(late_utc) AS late_utc, min(late_naive) AS late_naive, min(late_s) AS late_s FROM own_sight GROUP BY cid
 ),
--- Lines without an own stamp: a time becomes the offset before which a line is shown, by the stamped lines after it, to
--- have been made earlier. The greatest stamp so far counts, so that a clock that jumped back unlocks nothing.
-unstamped AS MATERIALIZED (
-    SELECT v.cid, v.source_id, v.generation, v.proc, v.estream, v.clk, p.a, p.s
-    FROM looked v
-    JOIN (SELECT gid, NULL::BIGINT AS cid, a, s FROM stair UNION ALL SELECT NULL, cid, a, s FROM own_stair) p
-        ON (v.owns AND p.cid = v.cid) OR (NOT v.owns AND p.gid = v.gid)
-    WHERE v.clock_code = 0 AND v.clk >= 0
+own_stair AS MATERIALIZED (
+    SELECT cid, x, s FROM (SELECT DISTINCT cid, x, s FROM own_sight)
+    QUALIFY s < coalesce(
+        min(s) OVER (PARTITION BY cid ORDER BY x, s ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 4611686018427387905)
 ),
-line AS MATERIALIZED (
-    SELECT l.source_id, l.generation, l.proc, l.skey, l.byte_offset, l.hi_us
-    FROM i_stamp_line l
-    SEMI JOIN (SELECT DISTINCT source_id, generation, proc, estream FROM unstamped WHERE a > -4611686018427387904) u
-        ON u.source_id = l.source_id AND u.generation = l.generation AND u.proc = l.proc AND u.estream = l.skey
+-- Lines without an own stamp: a time becomes the offset before which the stamped lines that follow show a line to be
+-- earlier. The greatest stamp so far counts, so that a clock that jumped back unlocks nothing.
+unstamped AS MATERIALIZED (
+    SELECT v.cid, v.source_id, v.generation, v.proc, v.estream, v.clk = 0 AS utc, p.x, p.s
+    FROM looked v JOIN stair p ON p.gid = v.gid
+    WHERE NOT v.owns AND v.clock_code = 0 AND v.clk >= 0
+    UNION ALL
+    SELECT v.cid, v.source_id, v.generation, v.proc, v.estream, v.clk = 0, p.x, p.s
+    FROM looked v JOIN own_stair p ON p.cid = v.cid
+    WHERE v.owns AND v.clock_code = 0 AND v.clk >= 0
 ),
 too_late AS (
-    SELECT u.cid, u.a, min(l.byte_offset) AS byte_offset
+    SELECT u.cid, u.x, min(l.byte_offset) AS byte_offset
     FROM unstamped u
     JOIN line l ON l.source_id = u.source_id AND l.generation = u.generation AND l.proc = u.proc AND l.skey = u.estream
-        AND l.hi_us >= u.a
-    GROUP BY u.cid, u.a
+        AND (l.utc = u.utc) AND l.hi_us >= u.x
+    WHERE u.x > -4611686018427387904
+    GROUP BY u.cid, u.x
 ),
 reached AS (
-    SELECT u.cid, u.a, max(l.byte_offset) AS byte_offset
+    SELECT u.cid, u.x, max(l.byte_offset) AS byte_offset
     FROM unstamped u
     JOIN line l ON l.source_id = u.source_id AND l.generation = u.generation AND l.proc = u.proc AND l.skey = u.estream
-    LEFT JOIN too_late t ON t.cid = u.cid AND t.a = u.a
-    WHERE u.a > -4611686018427387904 AND l.byte_offset < coalesce(t.byte_offset, 4611686018427387904)
-    GROUP BY u.cid, u.a
+        AND l.utc = u.utc
+    LEFT JOIN too_late t ON t.cid = u.cid AND t.x = u.x
+    WHERE u.x > -4611686018427387904 AND l.byte_offset < coalesce(t.byte_offset, 4611686018427387904)
+    GROUP BY u.cid, u.x
 ),
--- sid: the staircase; positive shared by all records of a look, negative (-cid) of one variant.
+-- sid: the staircase; positive shared by all records of a look, negative of one variant.
 point AS MATERIALIZED (
-    SELECT gid AS sid, a AS x, s FROM stair
-    UNION ALL SELECT -cid, a, s FROM own_stair
+    SELECT gid AS sid, x, s FROM stair
+    UNION ALL SELECT -2 * cid, x, s FROM own_stair
     UNION ALL
-    SELECT -1000000000000 - u.cid, coalesce(r.byte_offset, -1), u.s
-    FROM unstamped u LEFT JOIN reached r ON r.cid = u.cid AND r.a = u.a
+    SELECT -2 * u.cid - 1, coalesce(r.byte_offset, -1), u.s FROM unstamped u LEFT JOIN reached r ON r.cid = u.cid AND r.x = u.x
 ),
-edge AS (
-    SELECT sid, count(*) AS points, min(x) AS x1, max(s) AS s1, max(x) AS xk, min(s) AS sk FROM point GROUP BY sid
+edge AS MATERIALIZED (
+    SELECT sid, count(*) AS points, min(x) AS x1, arg_min(s, (x, s)) AS s1, max(x) AS xk, min(s) AS sk FROM point GROUP BY sid
 ),
-void_part AS MATERIALIZED (
-    SELECT zid, lo, max(shi) AS hi FROM (
-        SELECT zid, slo, shi, max(CASE WHEN reach IS NULL OR slo > reach THEN slo END)
-            OVER (PARTITION BY zid ORDER BY slo, shi ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS lo
-        FROM void0
-    ) GROUP BY zid, lo
+placed AS (
+    SELECT v.*, CASE WHEN v.clock_code = 0 AND v.clk >= 0 THEN -2 * v.cid - 1 WHEN v.owns THEN -2 * v.cid ELSE v.gid END AS sid,
+        v.clock_code = 0 AND NOT (v.estream = 'stderr' OR v.stream0 <> '') AS no_earlier_line
+    FROM looked v
 )
-SELECT 'variant' AS item, v.cid AS id, NULL::BIGINT AS from_x, NULL::BIGINT AS to_x,
-    CASE WHEN v.clock_code = 0 AND v.clk >= 0 THEN -1000000000000 - v.cid WHEN v.owns THEN -v.cid ELSE v.gid END AS sid,
+SELECT 'variant' AS item, v.cid AS id, NULL::BIGINT AS from_x, NULL::BIGINT AS to_x, v.sid,
     CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
     CASE WHEN v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
     coalesce(b.own_off, 4611686018427387904) AS own_off, coalesce(b.own_late, 4611686018427387904) AS own_late,
     coalesce(e.points, 0) AS points, coalesce(e.x1, 4611686018427387904) AS x1, coalesce(e.s1, 4611686018427387904) AS s1,
     coalesce(e.xk, 4611686018427387904) AS xk, coalesce(e.sk, 4611686018427387904) AS sk,
-    CASE WHEN v.clock_code = 0 AND NOT (v.estream = 'stderr' OR v.stream0 <> '') THEN 4611686018427387904
-         WHEN v.owns THEN coalesce(ol.late_utc, 4611686018427387904) ELSE coalesce(lu.late_a, 4611686018427387904) END AS late_utc,
-    CASE WHEN v.clock_code = 0 AND NOT (v.estream = 'stderr' OR v.stream0 <> '') THEN 4611686018427387904
-         WHEN v.owns THEN coalesce(ol.late_naive, 4611686018427387904) ELSE coalesce(ln.late_a, 4611686018427387904) END AS late_naive,
-    CASE WHEN v.owns THEN coalesce(ol.late_s, 4611686018427387904) ELSE coalesce(lu.late_s, 4611686018427387904) END AS late_s,
+    CASE WHEN v.no_earlier_line THEN 4611686018427387904
+         ELSE coalesce(CASE WHEN v.owns THEN ol.late_utc ELSE lu.late_x END, 4611686018427387904) END AS late_utc,
+    CASE WHEN v.no_earlier_line THEN 4611686018427387904
+         ELSE coalesce(CASE WHEN v.owns THEN ol.late_naive ELSE ln.late_x END, 4611686018427387904) END AS late_naive,
+    coalesce(CASE WHEN v.owns THEN ol.late_s ELSE lu.late_s END, 4611686018427387904) AS late_s,
     coalesce(z.lock_slo, 4611686018427387904) AS lock_slo, z.zid,
     coalesce(d.void_lo, 4611686018427387904) AS void_lo, coalesce(d.void_hi, -4611686018427387904) AS void_hi,
     coalesce(d.voids, 0) AS voids
-FROM looked v
+FROM placed v
 JOIN zone z ON z.zid = v.zid
 LEFT JOIN own_bound b ON b.cid = v.cid
-LEFT JOIN edge e
-    ON e.sid = CASE WHEN v.clock_code = 0 AND v.clk >= 0 THEN -1000000000000 - v.cid WHEN v.owns THEN -v.cid ELSE v.gid END
+LEFT JOIN edge e ON e.sid = v.sid
 LEFT JOIN late lu ON lu.gid = v.utc_gid
 LEFT JOIN late ln ON ln.gid = v.naive_gid
 LEFT JOIN own_late ol ON ol.cid = v.cid

@@ -1,11 +1,11 @@
 -- Records with their place and their admissibility. i_mismatch is the lean core that `mismatches`, `runs` and `locks` share.
 CREATE OR REPLACE VIEW i_mismatch AS
 WITH lock AS MATERIALIZED (SELECT * FROM i_lock),
-ranged AS MATERIALIZED (
-    SELECT * FROM i_run_range QUALIFY count(*) OVER (PARTITION BY source_id, generation) > 1
+place AS MATERIALIZED (
+    SELECT wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, zone_s, path FROM i_place
 ),
 placed AS (
-    SELECT m.*, p.run_id AS place_run_id, p.lo_attempt, p.wid, p.host AS place_host, p.zone_s,
+    SELECT m.*, p.run_id AS place_run_id, p.lo_attempt, p.zone_s, p.path,
         coalesce(p.wid * 16 + CASE m.stream WHEN 'stdout' THEN 3 WHEN 'stderr' THEN 6 ELSE 0 END
             + CASE WHEN m.stamp IS NULL THEN 0 WHEN m.stamp_utc THEN 1 ELSE 2 END, -1) AS cid,
         CASE WHEN m.step IS NULL THEN -4611686018427387904
@@ -14,13 +14,8 @@ placed AS (
              ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952)
                   + CASE WHEN m.step_carried THEN 1 ELSE 0 END END AS shi
     FROM b_mismatch m
-    LEFT JOIN ranged g ON g.source_id = CASE WHEN m.run = '' THEN m.source_id END AND g.generation = m.generation
-        AND m.byte_offset >= g.from_off AND m.byte_offset < g.to_off
-    LEFT JOIN i_cut_range c ON c.source_id = m.source_id AND c.generation = m.generation
-        AND m.byte_offset >= c.from_off AND m.byte_offset < c.to_off
-    LEFT JOIN i_place p ON p.source_id = m.source_id AND p.generation = m.generation AND p.proc = m.proc
-        AND p.run_key = CASE WHEN m.run = '' THEN coalesce(g.run_id, '') ELSE m.run END
-        AND p.cut_off = coalesce(c.from_off, -1)
+    LEFT JOIN place p ON p.source_id = m.source_id AND p.generation = m.generation AND p.proc = m.proc
+        AND m.byte_offset >= p.from_off AND m.byte_offset < p.to_off
 ),
 held AS (
     SELECT p.*, k.* EXCLUDE (item, id, from_x, to_x),
@@ -34,7 +29,15 @@ SELECT h.*,
               OR coalesce(h.shi >= t.s1, false) END AS locked,
     h.own_off IS NOT NULL AND (h.shi >= h.lock_slo) AS reported_late,
     coalesce(h.shi >= h.void_lo AND h.slo <= h.void_hi
-        AND (h.voids = 1 OR h.step IS NULL OR v.s1 >= h.slo), false) AS voided
+        AND (h.voids = 1 OR h.step IS NULL OR v.s1 >= h.slo), false) AS voided,
+    -- Of a locked record: something shows that it was made after a locking fault.
+    coalesce(h.byte_offset > h.own_late OR h.slo > h.late_s
+        OR CASE WHEN h.stamp IS NOT NULL
+                THEN epoch_us(h.stamp) > CASE WHEN h.stamp_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
+                WHEN h.after_stamp IS NOT NULL
+                THEN epoch_us(h.after_stamp) > CASE WHEN h.after_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
+                ELSE false END, false) AS after_fault,
+    CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at
 FROM held h
 LEFT JOIN lock t ON t.item = 'point' AND t.id = CASE WHEN h.points > 2 AND h.x >= h.x1 AND h.x < h.xk
         AND h.shi >= h.sk AND h.shi < h.s1 THEN h.sid END
@@ -93,14 +96,7 @@ wide_mark AS MATERIALIZED (
 judged AS (
     SELECT m.*, coalesce(m.place_run_id, nullif(m.run, ''), 'unnamed') AS run_id, coalesce(m.lo_attempt, 1) AS attempt,
         CASE WHEN m.locked THEN 'locked' WHEN m.reported_late OR m.voided THEN 'suspect' ELSE 'admissible' END AS admissibility,
-        CASE WHEN m.locked THEN
-                 CASE WHEN m.byte_offset > m.own_late OR m.slo > m.late_s
-                        OR CASE WHEN m.stamp IS NOT NULL
-                                THEN epoch_us(m.stamp) > CASE WHEN m.stamp_utc THEN m.late_utc ELSE m.late_naive + m.naive_shift_us END
-                                WHEN m.after_stamp IS NOT NULL
-                                THEN epoch_us(m.after_stamp) > CASE WHEN m.after_utc THEN m.late_utc ELSE m.late_naive + m.naive_shift_us END
-                                ELSE false END
-                      THEN 'after the fault' ELSE 'order unknown' END
+        CASE WHEN m.locked THEN CASE WHEN m.after_fault THEN 'after the fault' ELSE 'order unknown' END
              WHEN m.reported_late THEN 'fault reported in or before this step'
              WHEN m.voided THEN 'step voided by a fault'
              ELSE '' END AS reason,
@@ -133,11 +129,10 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
     coalesce(e.graph_mode, 'unknown') AS graph_mode, coalesce(e.step_kind, 'unknown') AS step_kind,
     coalesce(e.prefix_cache, 'unknown') AS prefix_cache, coalesce(e.prefix_hit_rate, 'unknown') AS prefix_hit_rate,
     coalesce(e.weight_phase, 'unknown') AS weight_phase,
-    c.host, c.pid, s.path, c.line_no, c.byte_offset, c.byte_length,
-    CASE WHEN c.stamp_utc THEN c.stamp WHEN c.zone_s IS NOT NULL THEN c.stamp - to_seconds(c.zone_s) END AS event_at,
+    c.host, c.pid, c.path, c.line_no, c.byte_offset, c.byte_length,
+    c.event_at,
     c.stamp AS event_local, c.observed_at, c.raw,
     c.value_text, c.self_repeat_text, c.run AS printed_run, c.proc, c.actor, c.proc_rank, c.source_id, c.generation, c.extra
 FROM claimed c
-LEFT JOIN b_source s ON s.source_id = c.source_id
 LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation
     AND c.byte_offset > e.from_off AND c.byte_offset <= e.to_off;

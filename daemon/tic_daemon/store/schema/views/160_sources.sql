@@ -14,40 +14,36 @@ LEFT JOIN (
 ) a ON a.source_id = s.source_id
 LEFT JOIN (
     SELECT source_id, arg_max(run_id, (generation, from_off)) AS run_id, arg_max(run_how, (generation, from_off)) AS run_how
-    FROM i_run_range GROUP BY source_id
+    FROM i_place GROUP BY source_id
 ) r ON r.source_id = s.source_id;
 
+-- Ranks from 0 to the highest that anything names: expected. Watched: a file of its own, or its lines in a shared log that
+-- is no console.
 CREATE OR REPLACE VIEW coverage AS
-WITH named AS (
-    SELECT DISTINCT g.run_id, p.proc_rank AS rank FROM b_process_seen p
-    JOIN i_run_range g ON g.source_id = p.source_id AND g.generation = p.generation
-        AND p.byte_offset >= g.from_off AND p.byte_offset < g.to_off
-    WHERE p.proc_rank BETWEEN 0 AND 99999
+WITH place AS MATERIALIZED (SELECT source_id, generation, proc, from_off, to_off, run_id, console, rank, path FROM i_place),
+named AS MATERIALIZED (
+    SELECT p.run_id, v.proc_rank AS rank, bool_or(NOT p.console) AS own_lines
+    FROM b_process_seen v
+    JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+    WHERE v.proc_rank BETWEEN 0 AND 99999 GROUP BY p.run_id, v.proc_rank
 ),
-watched AS (
-    SELECT r.run_id, s.rank, count(*) AS sources, max(s.last_growth_at) AS last_growth_at, min(s.path) AS path
-    FROM i_run_source r JOIN b_source s ON s.source_id = r.source_id
-    WHERE s.rank BETWEEN 0 AND 99999 AND NOT s.console AND s.state <> 'unreadable'
-    GROUP BY ALL
-),
-own_lines AS (
-    SELECT DISTINCT g.run_id, p.proc_rank AS rank FROM b_process_seen p
-    JOIN b_source s ON s.source_id = p.source_id
-    JOIN i_run_range g ON g.source_id = p.source_id AND g.generation = p.generation
-        AND p.byte_offset >= g.from_off AND p.byte_offset < g.to_off
-    WHERE p.proc_rank BETWEEN 0 AND 99999 AND NOT s.console
+watched AS MATERIALIZED (
+    SELECT p.run_id, p.rank, count(DISTINCT p.source_id) AS sources, max(s.last_growth_at) AS last_growth_at, min(p.path) AS path
+    FROM place p JOIN b_source s ON s.source_id = p.source_id
+    WHERE p.rank BETWEEN 0 AND 99999 AND NOT p.console AND s.state <> 'unreadable'
+    GROUP BY p.run_id, p.rank
 ),
 expected AS (
-    SELECT run_id, unnest(range(0, max(rank) + 1)) AS rank
+    SELECT run_id, unnest(range(0, max(rank)::BIGINT + 1)) AS rank
     FROM (SELECT run_id, rank FROM named UNION ALL SELECT run_id, rank FROM watched) GROUP BY run_id
 )
-SELECT e.run_id, e.rank, n.rank IS NOT NULL AS mentioned, w.rank IS NOT NULL OR o.rank IS NOT NULL AS watched,
-    CASE WHEN w.rank IS NOT NULL THEN 'watched' WHEN o.rank IS NOT NULL THEN 'in a shared log' ELSE 'not watched' END AS state,
+SELECT e.run_id, e.rank::INTEGER AS rank, n.rank IS NOT NULL AS mentioned, w.rank IS NOT NULL OR coalesce(n.own_lines, false) AS watched,
+    CASE WHEN w.rank IS NOT NULL THEN 'watched' WHEN n.own_lines THEN 'in a shared log' ELSE 'not watched' END AS state,
     coalesce(w.sources, 0) AS sources, w.last_growth_at, w.path
 FROM expected e
 LEFT JOIN named n ON n.run_id = e.run_id AND n.rank = e.rank
-LEFT JOIN watched w ON w.run_id = e.run_id AND w.rank = e.rank
-LEFT JOIN own_lines o ON o.run_id = e.run_id AND o.rank = e.rank;
+LEFT JOIN watched w ON w.run_id = e.run_id AND w.rank = e.rank;
 
 -- Which of worker logs, completed steps and console moved last, and one verdict. A console that stopped is a forwarding
 -- that stopped, so workers decide.
@@ -71,14 +67,17 @@ SELECT run_id,
          WHEN worker_at = greatest(worker_at, console_at, step_at) THEN 'worker log' ELSE 'console' END AS moved_last
 FROM moved;
 
+-- What could not be read or understood.
 CREATE OR REPLACE VIEW evidence_gaps AS
-SELECT g.rec_id, r.run_id, g.kind, s.path, g.source_id, g.generation, g.first_byte, g.last_byte, g.detail, g.host, g.observed_at
+WITH place AS MATERIALIZED (
+    SELECT DISTINCT source_id, generation, from_off, to_off, run_id, path FROM i_place
+)
+SELECT g.rec_id, p.run_id, g.kind, p.path, g.source_id, g.generation, g.first_byte, g.last_byte, g.detail, g.host, g.observed_at
 FROM b_source_gap g
-LEFT JOIN i_run_range r ON r.source_id = g.source_id AND r.generation = g.generation
-    AND g.byte_offset >= r.from_off AND g.byte_offset < r.to_off
-LEFT JOIN b_source s ON s.source_id = g.source_id
+LEFT JOIN place p ON p.source_id = g.source_id AND p.generation = g.generation
+    AND g.byte_offset >= p.from_off AND g.byte_offset < p.to_off
 UNION ALL
-SELECT NULL, r.run_id, 'unreadable', s.path, s.source_id, s.generation, NULL, NULL, s.error, s.host, s.observed_at
+SELECT NULL, (SELECT min(run_id) FROM place WHERE place.source_id = s.source_id), 'unreadable', s.path, s.source_id, s.generation,
+    NULL, NULL, s.error, s.host, s.observed_at
 FROM b_source s
-LEFT JOIN (SELECT source_id, min(run_id) AS run_id FROM i_run_source GROUP BY source_id) r ON r.source_id = s.source_id
 WHERE s.state = 'unreadable';

@@ -1,0 +1,95 @@
+-- Steps, metrics, timings, execution state and the weight lifecycle, each with its run and attempt.
+
+CREATE OR REPLACE VIEW metrics AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
+)
+SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
+    v.step, v.key, v.value, v.value_text, CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind,
+    p.path, v.line_no, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
+    v.observed_at, v.step_carried, coalesce(v.proc_rank, p.rank) AS rank, v.host, v.source_id, v.generation, v.byte_offset,
+    v.byte_length, v.raw
+FROM b_metric v
+JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+-- Step lines with their run and attempt.
+CREATE OR REPLACE VIEW i_step_seen AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
+)
+SELECT p.run_id, p.lo_attempt AS attempt, v.step, v.edge, v.gpu, p.console,
+    CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind, v.observed_at,
+    CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at
+FROM b_step_event v
+JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+WHERE v.step IS NOT NULL;
+
+-- A step as each kind of source first showed it, by a step line or by a metric that carries it.
+CREATE OR REPLACE VIEW steps AS
+SELECT run_id, attempt, step, source_kind, min(observed_at) AS first_observed_at, min(event_at) AS first_event_at,
+    bool_or(ended) AS ended
+FROM (
+    SELECT run_id, attempt, step, source_kind, observed_at, event_at, edge = 'end' AS ended FROM i_step_seen
+    UNION ALL
+    SELECT run_id, attempt, step, source_kind, observed_at, event_at, false FROM metrics WHERE step IS NOT NULL AND NOT step_carried
+)
+GROUP BY run_id, attempt, step, source_kind;
+
+CREATE OR REPLACE VIEW timings AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
+)
+SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
+    v.step, v.phase, v.seconds, v.cold, CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind, p.path, v.line_no,
+    CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length
+FROM b_timing v
+JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+CREATE OR REPLACE VIEW exec_states AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
+)
+SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
+    v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.field, v.claimed, v.observed, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
+    v.observed_at, p.path, v.line_no, v.step, v.rule, v.proc, v.source_id, v.generation, v.byte_offset, v.byte_length
+FROM b_exec_state v
+JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+-- The state in force: for every process and field the last that was claimed and the last that was observed, in its source.
+CREATE OR REPLACE VIEW exec_state_now AS
+SELECT run_id, attempt, role, any_value(rank) AS rank, host, any_value(pid) AS pid, any_value(path) AS path, proc, field,
+    arg_max(claimed, (generation, byte_offset)) AS claimed,
+    coalesce(arg_max(observed, (generation, byte_offset)), 'unknown') AS observed,
+    arg_max(event_at, (generation, byte_offset)) AS event_at, max(observed_at) AS observed_at, source_id
+FROM exec_states
+GROUP BY run_id, attempt, role, host, source_id, proc, field;
+
+-- `legal` is false where a transition should not follow the one before it on its track.
+CREATE OR REPLACE VIEW weight_lifecycle AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
+)
+SELECT rec_id, run_id, attempt, role, rank, host, pid, track, phase, level, version, duration_s,
+    NOT coalesce(
+        (track = 'residency' AND phase = 'asleep' AND before_phase = 'asleep')
+        OR (track = 'residency' AND phase = 'awake' AND before_phase = 'awake')
+        OR (track = 'residency' AND phase = 'reloaded' AND before_phase = 'asleep')
+        OR (track = 'version' AND residency = 'asleep'), false) AS legal,
+    event_at, path, line_no, before_phase, residency, rule, observed_at, source_id, generation, byte_offset, byte_length
+FROM (
+    SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt, v.role,
+        coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.track, v.phase, v.level, v.version, v.duration_s,
+        lag(v.phase) OVER t AS before_phase,
+        last_value(CASE WHEN v.track = 'residency' THEN v.phase END IGNORE NULLS) OVER p AS residency,
+        CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, p.path, v.line_no, v.rule, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length
+    FROM b_weight_phase v
+    JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+    WINDOW t AS (PARTITION BY v.source_id, v.generation, v.proc, v.track ORDER BY v.byte_offset, v.rule),
+           p AS (PARTITION BY v.source_id, v.generation, v.proc ORDER BY v.byte_offset, v.rule
+                 ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+);
