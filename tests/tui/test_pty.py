@@ -48,7 +48,7 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
     assert set(re.findall(rb"[\x00-\x08\x0b-\x1f\x7f]", left)) <= {b"\r"}, re.findall(rb".{20}\x1b.{20}", left)[:5]
     text = left.decode("utf-8")
     assert not re.search("[\x80-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069\ufeff]", text)
-    assert "OWNED" in text and terminal.screen.title in {"", "TicApp"}
+    assert "OWNED" in text
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, None], ids=["TERM", "HUP", "q"])
