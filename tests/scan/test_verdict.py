@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+
 import pytest
 
-from tests.scan.support import of, opened, scan
+from tests.scan.support import of, scan
 from tic_daemon.scan.events import Fault
+from tic_daemon.scan.rules import RuleSet
+from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scan.traits import SourceTraits
 
 IMA = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
 TRACE = ["Traceback (most recent call last):", '  File "/srv/train.py", line 4, in main', "    loss.backward()", IMA]
@@ -183,34 +189,21 @@ def test_colours_hide_nothing() -> None:
 
 
 def test_a_rule_that_fails_costs_its_line() -> None:
-    source = opened()
     data = f"[rank3]: {IMA}\n".encode()
 
     class Broken:
+        groupindex: ClassVar[dict[str, int]] = {}
+
         def match(self, *_args: object) -> None:
             raise RuntimeError("boom")
 
         search = match
 
-    number, group = next(
-        (n, g) for n, g in enumerate(source._scanner.of_literal) if any(r.name == "cuda.illegal_address" for r in g)
-    )
-    before = list(source._scanner.of_literal)
-    try:
-        for place, rules in enumerate(before):
-            source._scanner.of_literal[place] = tuple(
-                _broken(rule, Broken()) if rule.name == "cuda.illegal_address" else rule for rule in rules
-            )
-        events = source.feed(data)
-    finally:
-        source._scanner.of_literal[:] = before
-    assert number >= 0 and group
+    rules = [
+        replace(rule, regex=Broken()) if rule.name == "cuda.illegal_address" else rule  # type: ignore[arg-type]
+        for rule in RuleSet.load().rules
+    ]
+    events = Scanner(RuleSet(tuple(rules))).open(SourceTraits()).feed(data)
     gaps = [event for event in events if event.table == "source_gap"]
     assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in gaps] == [("rule_error", 0, len(data))]  # type: ignore[union-attr]
     assert "boom" in gaps[0].detail  # type: ignore[union-attr]
-
-
-def _broken(rule: object, regex: object) -> object:
-    import dataclasses
-
-    return dataclasses.replace(rule, regex=regex)  # type: ignore[type-var]

@@ -1,6 +1,7 @@
 """Many literals in one pass over a chunk: which of them occur, and where.
 
     Engine.scan(data) -> [(end, id), ...] in growing order; `end` is the position behind the literal's last byte
+    Engine.present    -> ids of those words, asked for beside the literals, that the last chunk holds anywhere
 
 Two implementations with equal results: `HyperscanEngine` (Vectorscan, block mode) and `AhoCorasickEngine`, 2.4 times
 slower, for platforms without it. A blank of a literal also stands for colour escapes around it: loggers colour words
@@ -27,6 +28,7 @@ class Engine(Protocol):
     """See the module's text."""
 
     name: str
+    present: set[int]
 
     def scan(self, data: bytes) -> list[Hit]:
         """All hits in a chunk of whole lines."""
@@ -42,14 +44,19 @@ class HyperscanEngine:
 
     name = "hyperscan"
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Sequence[bytes], words: Sequence[bytes] = ()) -> None:
         import hyperscan  # noqa: PLC0415 - there is no wheel for every platform
+
+        once = [_quoted(word) for word in words]
+        flags = [0] * len(literals) + [hyperscan.HS_FLAG_SINGLEMATCH] * len(once)
 
         def compiled(patterns: list[bytes]) -> Any:
             database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            database.compile(expressions=patterns, ids=list(range(len(patterns))), flags=[0] * len(patterns))
+            database.compile(expressions=patterns + once, ids=list(range(len(flags))), flags=flags)
             return database
 
+        self._count = len(literals)
+        self.present: set[int] = set()
         self._plain = compiled([_quoted(literal) for literal in literals])
         # Words alone can be coloured; a literal that begins or ends with a blank is the same in both.
         self._coloured = compiled([_quoted_tolerant(literal) for literal in literals])
@@ -57,10 +64,14 @@ class HyperscanEngine:
     def scan(self, data: bytes) -> list[Hit]:
         """All hits in a chunk of whole lines."""
         hits: list[Hit] = []
-        add = hits.append
+        add, count, present = hits.append, self._count, self.present
+        present.clear()
 
         def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            add((end, number))
+            if number < count:
+                add((end, number))
+            else:
+                present.add(number - count)
 
         (self._coloured if b"\x1b" in data else self._plain).scan(data, match_event_handler=found)
         hits.sort()
@@ -72,9 +83,11 @@ class AhoCorasickEngine:
 
     name = "ahocorasick"
 
-    def __init__(self, literals: Sequence[bytes]) -> None:
+    def __init__(self, literals: Sequence[bytes], words: Sequence[bytes] = ()) -> None:
         import ahocorasick_rs  # noqa: PLC0415 - needed where hyperscan is not
 
+        self._words = tuple(words)
+        self.present: set[int] = set()
         self._find = ahocorasick_rs.BytesAhoCorasick(
             list(literals), implementation=ahocorasick_rs.Implementation.DFA
         ).find_matches_as_indexes
@@ -82,6 +95,8 @@ class AhoCorasickEngine:
 
     def scan(self, data: bytes) -> list[Hit]:
         """All hits in a chunk of whole lines."""
+        self.present.clear()
+        self.present.update(number for number, word in enumerate(self._words) if word in data)
         hits = {(end, number) for number, _start, end in self._find(data, overlapping=True)}
         place = data.find(_LINE_OF_ESCAPE)
         while place >= 0:
@@ -115,8 +130,11 @@ class AhoCorasickEngine:
         return found
 
 
-def make_engine(literals: Sequence[bytes], engine: str = "auto") -> Engine:
+def make_engine(literals: Sequence[bytes], engine: str = "auto", words: Sequence[bytes] = ()) -> Engine:
     """An engine by name: auto | hyperscan | ahocorasick. `auto` takes hyperscan where it can be imported.
+
+    Args:
+        literals: what `scan` finds. words: what `present` tells of; they cost nothing, however often they occur.
 
     Raises:
         RuleError: no such engine, or it is not installed.
@@ -125,13 +143,13 @@ def make_engine(literals: Sequence[bytes], engine: str = "auto") -> Engine:
         raise RuleError("no rule has a literal to search for", "load at least one pack")
     if engine in {"auto", "hyperscan"}:
         try:
-            return HyperscanEngine(literals)
+            return HyperscanEngine(literals, words)
         except ImportError as error:
             if engine == "hyperscan":
                 raise RuleError(f"the hyperscan engine is not there: {error}", "pip install hyperscan") from error
     if engine in {"auto", "ahocorasick"}:
         try:
-            return AhoCorasickEngine(literals)
+            return AhoCorasickEngine(literals, words)
         except ImportError as error:
             raise RuleError(f"no search engine is there: {error}", "pip install ahocorasick-rs") from error
     raise RuleError(f"no search engine named {engine!r}", "one of auto, hyperscan, ahocorasick")

@@ -49,7 +49,9 @@ def clean(raw: bytes) -> str:
 
 def is_whole(raw: bytes) -> bool:
     """A cheap look that spares most lines the rest: whether a line is certainly one piece."""
-    if b"\r" in raw or b"%" in raw or raw[:1] == b"\0" or raw.find(b"[mismatch]", 1) >= 0:
+    if b"%" in raw and (b"%|" in raw or b"% Completed |" in raw):
+        return False
+    if b"\r" in raw or raw[:1] == b"\0" or raw.find(b"[mismatch]", 1) >= 0:
         return False
     header = raw.find(b" pid=")
     return header < 0 or (raw[:1] == b"(" and raw.find(b" pid=", header + 1) < 0)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tic_daemon.scan import writers, yields
+from tic_daemon.scan.engine import Hit
 from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
 from tic_daemon.scan.lines import clean, is_bar
 from tic_daemon.scan.records import HEADER, is_record, tokens
@@ -19,6 +20,7 @@ from tic_daemon.scan.verdict import MENTION, verdict, without_cuda, wrap_fits
 from tic_daemon.scan.wrappers import Wrapped, peel
 
 REGEX_LIMIT: Final = 4096
+_INT32: Final = 2**31
 QUOTE_BYTES: Final = 64 * 1024
 _QUOTE_OPEN: Final = ("[prompt]", "[response]", "[ground_truth]")
 _QUOTE_CLOSE: Final = "[score]"
@@ -29,8 +31,42 @@ _ACTOR: Final = ":actor_name:"
 _FIRST_LINE_ONLY: Final = frozenset({"sglang", "slime", "python", "pylog", "loguru", "areal", "torch_log", "raycpp"})
 _EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", "srun_label"})
 
-Hits = Sequence[tuple[int, Sequence[Rule]]]
-"""(position of the literal's end within the piece, rules that it belongs to)."""
+OWN: Final = (
+    b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
+)  # fmt: skip
+"""Literals that are read here, beside those of the rules; they have the first numbers."""
+_PLANS: Final = 4096
+
+
+class Plans:
+    """Which rules to try for which literals.
+
+    Args:
+        of_literal: the rules of each literal, by its number.
+        order: place of each rule, by name, in the order in which rules are tried.
+    """
+
+    def __init__(self, of_literal: Sequence[tuple[Rule, ...]], order: Mapping[str, int]) -> None:
+        self.of_literal = of_literal
+        self._order = order
+        self._known: dict[tuple[int, ...], tuple[bool, tuple[Rule, ...]]] = {}
+
+    def of(self, hits: Sequence[Hit]) -> tuple[bool, tuple[Rule, ...]]:
+        """Whether one of `OWN` is among the hits, and the rules to try, in order. The hits of lines repeat."""
+        numbers = tuple([number for _place, number in hits])
+        plan = self._known.get(numbers)
+        if plan is None:
+            rules = {rule.name: rule for number in numbers for rule in self.of_literal[number]}
+            ordered = tuple(sorted(rules.values(), key=lambda rule: self._order[rule.name]))
+            plan = (min(numbers) < len(OWN), tuple(rule for rule in ordered if rule.yields != "mismatch"))
+            if len(self._known) >= _PLANS:
+                self._known.clear()
+            self._known[numbers] = plan
+        return plan
+
+    def place(self, rule: Rule, hits: Sequence[Hit]) -> int:
+        """Where the first literal of a rule ends."""
+        return next(place for place, number in hits if rule in self.of_literal[number])
 
 
 def _loose(line: Wrapped) -> bool:
@@ -43,17 +79,20 @@ class PieceReader:
 
     Args:
         traits, state: of the generation.
-        order: place of each rule, by name, in the order in which rules are tried.
+        plans: of the scanner.
     """
 
-    def __init__(self, traits: SourceTraits, state: State, order: Mapping[str, int]) -> None:
+    def __init__(self, traits: SourceTraits, state: State, plans: Plans) -> None:
         self.traits = traits
-        self.order = order
+        self.plans = plans
         self.state = state
         self.single = writers.single_key(traits) if traits.single_process else ""
+        self.pid = traits.pid if self.single else None
         self.events: list[Event] = []
 
-    def read(self, raw: bytes, offset: int, length: int, line_no: int, hits: Hits, previous: bytes) -> None:
+    def read(
+        self, raw: bytes, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int, previous: bytes
+    ) -> None:
         """Read one piece.
 
         Args:
@@ -61,12 +100,13 @@ class PieceReader:
             offset, length: of the piece within the generation, newline included.
             line_no: of its physical line.
             hits: literals found in it, growing; empty for a line that is read for its writer or its stamp alone.
-            previous: start of the physical line before it.
+            origin: what to subtract from the hits' places to have them within the piece.
+            previous: start of the physical line before it; needed with a hit of a traceback's opener alone.
         """
         state = self.state
         text = clean(raw)
         line = peel(text, state.years)
-        key = writers.key_of(line, self.traits, self.single)
+        key = writers.key_of(line, self.traits, self.single) if self.single else line.proc
         trace: Trace | None = None
         if state.traces.open:
             if not key and not line.bare:
@@ -79,12 +119,17 @@ class PieceReader:
         piece = _Piece(self, raw, text, line, key, proc or Proc(), offset, length, line_no)
         if key:
             self._writer(piece, known=proc is not None)
-        if hits:
+        if not hits:
+            if state.records.open:
+                self._records(piece)
+            return
+        own, rules = self.plans.of(hits)
+        if own:
             self._markers(piece, previous)
-        if state.records.open or (hits and "[mismatch]" in line.text):
+        if state.records.open or (own and line.text.startswith("[mismatch]")):
             self._records(piece)
-        if hits:
-            self._rules(piece, hits, trace)
+        if rules:
+            self._rules(piece, rules, hits, origin, trace)
 
     def close_records(self, offset: int, line_no: int) -> None:
         """Close records that began too long before this line."""
@@ -130,28 +175,6 @@ class PieceReader:
         self.state.procs[key] = proc
         self.state.rejected.pop(key, None)
         self.events.append(ProcessSeen(at))
-
-    def at(self, piece: _Piece, stream: str, step: int | None, pid: int | None, rank: int | None) -> At:
-        """The piece's `At`. Own step first, else the one that its writer ended last. `stream`, `pid` and `rank` are a
-        rule's, for what neither the wrappers nor the file tell."""
-        traits, line, proc = self.traits, piece.line, piece.proc
-        stamp = line.stamp
-        if line.pid is not None:
-            pid = line.pid
-        elif self.single and traits.pid is not None:
-            pid = traits.pid
-        if line.rank is not None:
-            rank = line.rank
-        elif traits.rank is not None:
-            rank = traits.rank
-        carried = step is None and proc.step is not None
-        return At(
-            piece.offset, piece.length, piece.line_no, piece.key, pid, rank,
-            line.actor or (self.actor if self.single else ""), line.stream or traits.stream or stream,
-            stamp.at if stamp else None, stamp.res_us if stamp else 0, stamp.utc if stamp else False,
-            None if stamp else proc.stamp, False if stamp else proc.utc and proc.stamp is not None,
-            proc.step if carried else step, carried,
-        )  # fmt: skip
 
     @property
     def actor(self) -> str:
@@ -201,20 +224,16 @@ class PieceReader:
             noise = not text.strip() or is_bar(piece.raw)
             self.give(records.follow(piece.key, piece.end, piece.line_no, text, piece.shown(), noise))
 
-    def _rules(self, piece: _Piece, hits: Hits, trace: Trace | None) -> None:
+    def _rules(
+        self, piece: _Piece, rules: Sequence[Rule], hits: Sequence[Hit], origin: int, trace: Trace | None
+    ) -> None:
         """Try every rule of which a literal was found: all that yield states and steps, and the first fault."""
-        if len(hits) == 1:
-            rules: Sequence[tuple[Rule, int]] = [(rule, hits[0][0]) for rule in hits[0][1]]
-        else:
-            once: dict[str, tuple[Rule, int]] = {}
-            for place, group in hits:
-                for rule in group:
-                    once.setdefault(rule.name, (rule, place))
-            rules = sorted(once.values(), key=lambda item: self.order[item[0].name])
         mention: tuple[Rule, re.Match[str]] | None = None
         confirmed = False
-        for rule, place in rules:
+        long = len(piece.line.text) > REGEX_LIMIT
+        for rule in rules:
             try:
+                place = self.plans.place(rule, hits) - origin if long else 0
                 if rule.yields == "fault":
                     if confirmed:
                         continue
@@ -224,7 +243,7 @@ class PieceReader:
                         confirmed = True
                     elif hit is not None and mention is None:
                         mention = (rule, hit)
-                elif rule.yields != "mismatch" and wrap_fits(rule.wrap, piece.line, self.traits):
+                elif not rule.wrap or wrap_fits(rule.wrap, piece.line, self.traits):
                     self._other(rule, piece, place)
             except Exception as error:  # noqa: BLE001 - a rule is data from outside: it may fail, the daemon may not
                 end = piece.offset + piece.length
@@ -261,7 +280,7 @@ class PieceReader:
             quoted=quoted is not None and piece.offset - quoted <= QUOTE_BYTES,
             no_cuda=without_cuda(actor, line, traits), foreign_rank=foreign,
         )  # fmt: skip
-        at = piece.at(rule.stream, groups if judged != MENTION else {})
+        at = piece.at(rule.stream, groups if judged != MENTION else yields.NO_GROUPS)
         self.events.append(
             Fault(
                 at, rule.name, judged, line.text[:REGEX_LIMIT], groups.get("code") or "", pci(groups.get("bus") or ""),
@@ -272,25 +291,25 @@ class PieceReader:
 
     def _other(self, rule: Rule, piece: _Piece, place: int) -> None:
         text = piece.line.text
+        seen, numbers = text, rule.yields in {"step", "metric"}
         if rule.anchor == "start":
-            hit = rule.regex.match(text if rule.yields in {"step", "metric"} and len(text) <= REGEX_LIMIT * 16
-                                   else text[:REGEX_LIMIT])  # fmt: skip
+            if len(text) > REGEX_LIMIT and not (numbers and len(text) <= REGEX_LIMIT * 16):
+                seen = text[:REGEX_LIMIT]
+            hit = rule.regex.match(seen)
         else:
-            hit = rule.regex.search(text if len(text) <= REGEX_LIMIT else piece.around(place))
+            if len(text) > REGEX_LIMIT:
+                seen = piece.around(place)
+            hit = rule.regex.search(seen)
         if hit is None:
             return
-
-        def make(rule: Rule, step: int | None, groups: Mapping[str, str | None]) -> At:
-            return piece.at(rule.stream, groups, step)
-
-        found = yields.events(rule, hit, hit.string if rule.anchor == "any" else text, piece.line.node, make)
+        found = yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, piece.at)
         self.events += found
-        if not found or rule.yields not in {"step", "metric"}:
+        if not found or not numbers:
             return
-        piece.bound(found[0].at)
-        if isinstance(found[0], StepEvent) and found[0].at.step is not None and piece.key:
-            step = found[0].at.step
-            piece.proc.step = step if found[0].edge == "end" else step - 1
+        at = found[0].at
+        piece.bound(at)
+        if piece.key and isinstance(found[0], StepEvent) and at.step is not None:
+            piece.proc.step = at.step if found[0].edge == "end" else at.step - 1
             self.state.quotes.pop(piece.key, None)
 
 
@@ -307,14 +326,37 @@ class _Piece:
         self.key, self.proc, self.offset, self.length, self.line_no = key, proc, offset, length, line_no
         self.end = offset + length
 
-    def at(self, stream: str, groups: Mapping[str, str | None] | None = None, step: int | None = None) -> At:
-        """See `PieceReader.at`; pid and rank come from the rule's groups."""
-        pid = rank = None
-        if groups:
-            pid, rank = integer(groups.get("pid") or ""), integer(groups.get("rank") or "")
-            if rank is not None and abs(rank) >= 2**31:
-                rank = None
-        return self.reader.at(self, stream, step, pid, rank)
+    def at(self, stream: str, groups: yields.Groups = yields.NO_GROUPS, step: int | None = None) -> At:
+        """The piece's `At`. Own step first, else the one that its writer ended last. `stream` is a rule's, `groups`
+        hold its pid and rank: for what neither the wrappers nor the file tell."""
+        reader, line, proc = self.reader, self.line, self.proc
+        pid, rank = line.pid, line.rank
+        if pid is None:
+            pid = reader.pid
+            if pid is None and groups:
+                pid = integer(groups.get("pid") or "")
+        if rank is None:
+            rank = reader.traits.rank
+            if rank is None and groups:
+                rank = integer(groups.get("rank") or "")
+                if rank is not None and abs(rank) >= _INT32:
+                    rank = None
+        carried = step is None and proc.step is not None
+        if carried:
+            step = proc.step
+        actor = line.actor or (reader.actor if reader.single else "")
+        stamp = line.stamp
+        if stamp is None:
+            return At(
+                self.offset, self.length, self.line_no, self.key, pid, rank, actor,
+                line.stream or reader.traits.stream or stream, None, 0, False,
+                proc.stamp, proc.utc and proc.stamp is not None, step, carried,
+            )  # fmt: skip
+        return At(
+            self.offset, self.length, self.line_no, self.key, pid, rank, actor,
+            line.stream or reader.traits.stream or stream, stamp.at, stamp.res_us, stamp.utc, None, False,
+            step, carried,
+        )  # fmt: skip
 
     def bound(self, at: At) -> None:
         """An event of this line without a stamp wants the writer's next one."""
@@ -323,7 +365,8 @@ class _Piece:
 
     def shown(self) -> str:
         """The piece as printed, for the row."""
-        return self.raw[: yields.MAX_RAW].decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+        raw = self.raw if len(self.raw) <= yields.MAX_RAW else self.raw[: yields.MAX_RAW]
+        return raw.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
     def around(self, place: int) -> str:
         """4 KiB of the piece around a literal's hit: what a regular expression may see of a long line."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Final
 
 from tic_daemon.scan.events import At, Mismatch
@@ -42,6 +43,7 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 _KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,63}").fullmatch
 _KNOWN: Final = frozenset(FIELDS)
 _OWN: Final = "tic"
+_all: Final = itemgetter(*FIELDS)
 _UNSAID: Final = ("", "unknown")
 
 
@@ -60,7 +62,10 @@ class OpenRecord:
 
     def complete(self) -> bool:
         """Whether every field of the seed is there and says something."""
-        return self.fields.keys() >= _KNOWN and all(map(self.fields.__getitem__, FIELDS))
+        try:
+            return all(_all(self.fields))
+        except KeyError:
+            return False
 
     def to_json(self) -> list[Any]:
         return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.loose, self.conflict]
@@ -165,6 +170,11 @@ class Records:
 def _fill(record: OpenRecord, pairs: Pairs) -> None:
     """Add fields. The first value of a key stays; a different second one is kept beside it and spoils the record."""
     fields = record.fields
+    if not fields and len(pairs) <= _MAX_FIELDS:
+        first = dict(pairs)
+        if len(first) == len(pairs):  # nearly always: each field once
+            record.fields = first
+            return
     for key, value in pairs:
         former = fields.get(key)
         if not former:
@@ -197,8 +207,10 @@ def _given(record: OpenRecord) -> list[Mismatch]:
     fields = record.fields
     if fields.get("producer") == _OWN:
         return []
+    complete = record.complete()
+    values = _all(fields) if complete else [fields.get(key, "") for key in FIELDS]
     run, step_text, policy, shown_input, phase, rank_text, repeat, scope, intervention, metric, value_text, reference, \
-        noise_text, report, classification = [fields.get(key, "") for key in FIELDS]  # fmt: skip
+        noise_text, report, classification = values  # fmt: skip
     step, value, noise = integer(step_text), number(value_text), number(noise_text)
     if (
         record.conflict
@@ -207,7 +219,7 @@ def _given(record: OpenRecord) -> list[Mismatch]:
         or (noise is None and noise_text not in _UNSAID)
     ):
         state = "parse_error"
-    elif not record.complete():
+    elif not complete:
         state = "incomplete"
     else:
         state = "ok" if metric in METRICS else "unknown_metric"

@@ -1,8 +1,8 @@
 """One rule of a pack: what it looks for and what it yields.
 
 A rule is data. `literals` say which lines are worth a look (one must be among the line's bytes), `regex` reads the line
-A rule is data. `literals` say which lines are worth a look (one must be among the bytes), `regex` reads the line
-in `KEYS`; how a pack file becomes rules is in `rules.py`.
+behind its wrappers, the other keys say what the line means. Which keys go with which yield stands in `KEYS`; how a pack
+file becomes rules is in `rules.py`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
 
 # Text before a marker that is cited, not printed: `"`, `log:77:`, `+`, "saw ", an escaped newline, an indented block.
 _CITED = re.compile(r"""[`'"“”‘’(:=>|#*+-] *$|[A-Za-z,.;] +$|\\n$|^ {2,}$""")
+_WHO: Final = frozenset({"pid", "rank"})
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -80,6 +81,7 @@ class Rule:
         role, field, claimed, observed: execution state; templates over groups.
         track, phase, level, version, duration: weight phase; the last three are templates.
         seconds, cold: timing; template, and whether the line is a cold start.
+        tells_who: a group of the pattern names the writer. Follows from the pattern.
     """
 
     name: str
@@ -118,6 +120,10 @@ class Rule:
     duration: str = ""
     seconds: str = ""
     cold: bool = False
+    tells_who: bool = dataclass_field(init=False, repr=False, compare=False, default=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tells_who", not _WHO.isdisjoint(self.regex.groupindex))
 
     def find(self, text: str) -> re.Match[str] | None:
         """The rule's hit in a peeled text, as `anchor` asks."""
@@ -136,6 +142,10 @@ class Rule:
 
     def render(self, template: str, groups: Mapping[str, str | None]) -> str:
         """Fill `{group}` slots; a group that took no part is ""."""
+        if "{" not in template:
+            return template
+        if template[1:-1] in groups:  # one slot and nothing else
+            return groups[template[1:-1]] or ""
         return _SLOT.sub(lambda slot: groups.get(slot[1]) or "", template)
 
     def state_value(self, groups: Mapping[str, str | None]) -> str | None:

@@ -22,7 +22,7 @@ from tic_daemon.scan import writers
 from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.scan.lines import is_whole, pieces
-from tic_daemon.scan.piece import PieceReader
+from tic_daemon.scan.piece import OWN, PieceReader, Plans
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.stamps import Years
@@ -36,11 +36,9 @@ CRI_LIMIT: Final = 1 << 20
 MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
 _NONE: Final[list[int]] = []
-# Lines that the scanner itself must see, beside those of the rules.
-_OWN: Final = (
-    b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
-    b" stdout P ", b" stderr P ",
-)  # fmt: skip
+_OPENER: Final = OPENER.split()[0].encode()
+# Literals that tell of lines which a container runtime has cut.
+_CUT: Final = (b" stdout P ", b" stderr P ")
 
 
 class Scanner:
@@ -52,13 +50,13 @@ class Scanner:
     """
 
     def __init__(self, rules: RuleSet, engine: str = "auto") -> None:
-        table: dict[bytes, list[Rule]] = {literal: [] for literal in _OWN}
+        table: dict[bytes, list[Rule]] = {literal: [] for literal in (*OWN, *_CUT)}
         for literal, of_literal in rules.by_literal.items():
             table.setdefault(literal.encode(), []).extend(of_literal)
         self.rules = rules
-        self.order = {rule.name: place for place, rule in enumerate(rules.rules)}
-        self.of_literal = [tuple(group) for group in table.values()]
-        self.engine = make_engine(list(table), engine)
+        order = {rule.name: place for place, rule in enumerate(rules.rules)}
+        self.plans = Plans([tuple(group) for group in table.values()], order)
+        self.engine = make_engine(list(table), engine, writers.WORDS)
 
     def open(self, traits: SourceTraits, state: str | None = None) -> SourceScanner:
         """A scanner at the start of a generation, or where `state` was taken."""
@@ -72,7 +70,7 @@ class SourceScanner:
         self._scanner = scanner
         self._traits = traits
         self._state = state
-        self._reader = PieceReader(traits, state, scanner.order)
+        self._reader = PieceReader(traits, state, scanner.plans)
 
     @property
     def counters(self) -> Counters:
@@ -147,30 +145,35 @@ class SourceScanner:
 
     def _chunk(self, data: bytes) -> None:
         """Read the lines of a chunk that are worth it, in order, each once."""
-        state = self._state
-        base, line_no, size = state.offset, state.line_no, len(data)
+        state, reader, engine = self._state, self._reader, self._scanner.engine
+        base, line_no, size, single = state.offset, state.line_no, len(data), reader.single
         self._count(data)
-        hits = self._scanner.engine.scan(data)
-        new = writers.newcomers(data, state, self._traits, self._reader.single)
-        wanted = writers.Wanted(data, state, self._reader.single)
+        hits = engine.scan(data)
+        kinds = engine.present
+        new = writers.newcomers(data, state, self._traits, single, kinds)
+        wanted = writers.Wanted(data, state, single, kinds)
+        records, traces, cuts, wants, procs = state.records.open, state.traces.open, state.cri, state.wants, state.procs
+        hits.append((size + 1, -1))  # behind the last line
         hit, fresh, position = 0, 0, 0
         while position < size:
-            while fresh < len(new) and (new[fresh][0] < position or self._known(new[fresh][1])):
-                fresh += 1
-            target = hits[hit][0] - 1 if hit < len(hits) else size
-            if fresh < len(new) and new[fresh][0] < target:
-                target = new[fresh][0]
-            if self._forced():
+            target = hits[hit][0] - 1
+            if new:
+                while fresh < len(new) and (new[fresh][0] < position or self._known(new[fresh][1])):
+                    fresh += 1
+                if fresh < len(new) and new[fresh][0] < target:
+                    target = new[fresh][0]
+            if records or traces or cuts or (single and not procs):
                 target = position
-            elif state.wants:
-                target = min(target, wanted.next(position))
+            elif wants:
+                place = wanted.next(position)
+                target = min(target, place)
             if target >= size:
                 break
             start = data.rfind(b"\n", position, target) + 1 or position
             end = data.find(b"\n", target) + 1 or size
             line_no += data.count(b"\n", position, start)
             first = hit
-            while hit < len(hits) and hits[hit][0] <= end:
+            while hits[hit][0] <= end:
                 hit += 1
             marks = [place for place, _key in new[fresh : fresh + MAX_PIECES] if place < end] if new else _NONE
             self._line(data, start, end, base, line_no, hits[first:hit], marks)
@@ -184,8 +187,9 @@ class SourceScanner:
         state.counters.lines += line_no - state.line_no + (data[-1] != 10)
         state.line_no = line_no
         state.offset = base + size
-        for key in [key for key, (until, _tries) in state.wants.items() if until < state.offset]:
-            del state.wants[key]
+        if wants:
+            for key in [key for key, (until, _tries) in wants.items() if until < state.offset]:
+                writers.unwant(state, key)
         last = data.rfind(b"\n", 0, size - 1) + 1
         state.previous = data[last : last + _PREVIOUS]
 
@@ -224,26 +228,27 @@ class SourceScanner:
         raw = data[start:stop]
         if (state.cri or (hits and raw[:1].isdigit())) and self._cri(raw, base + start, base + end, line_no):
             return
-        before = data.rfind(b"\n", 0, start - 1) + 1 if start else 0
-        previous = data[before : min(start, before + _PREVIOUS)] if start else state.previous
-        found = [(place - start, number) for place, number in hits]
-        self._content(raw, base + start, base + end, line_no, found, [place - start for place in marks], previous)
+        previous = b""
+        if _OPENER in raw:
+            before = data.rfind(b"\n", 0, start - 1) + 1 if start else 0
+            previous = data[before : min(start, before + _PREVIOUS)] if start else state.previous
+        if is_whole(raw):
+            self._reader.read(raw, base + start, end - start, line_no, hits, start, previous)
+        else:
+            found = [(place - start, number) for place, number in hits]
+            marks = [place - start for place in marks]
+            self._pieces(raw, base + start, base + end, line_no, found, marks, previous)
 
-    def _content(
+    def _pieces(
         self, raw: bytes, offset: int, end: int, line_no: int, hits: list[Hit], marks: Iterable[int], previous: bytes
     ) -> None:
         """Read the pieces of a line's content; `end` is the offset behind its newline."""
-        of_literal = self._scanner.of_literal
-        if is_whole(raw):
-            whole = [(place, of_literal[number]) for place, number in hits]
-            self._reader.read(raw, offset, end - offset, line_no, whole, previous)
-            return
         parts = pieces(raw)
         if len(parts) == 1:
             start, stop = parts[0]
-            found = [(place - start, of_literal[number]) for place, number in hits if start < place <= stop]
+            found = [hit for hit in hits if start < hit[0] <= stop]
             length = end - offset if start == 0 else end - offset - start
-            self._reader.read(raw[start:stop], offset + start, length, line_no, found, previous)
+            self._reader.read(raw[start:stop], offset + start, length, line_no, found, start, previous)
             return
         alone = not hits or self._forced() or bool(self._state.wants)
         wanted = set(range(max(0, len(parts) - MAX_PIECES), len(parts))) if alone else set()
@@ -256,9 +261,9 @@ class SourceScanner:
                 wanted.add(number)
         for number in sorted(wanted):
             start, stop = parts[number]
-            found = [(place - start, of_literal[which]) for place, which in hits if start < place <= stop]
+            found = [hit for hit in hits if start < hit[0] <= stop]
             follows = parts[number + 1][0] if number + 1 < len(parts) else end - offset
-            self._reader.read(raw[start:stop], offset + start, follows - start, line_no, found, previous)
+            self._reader.read(raw[start:stop], offset + start, follows - start, line_no, found, start, previous)
 
     # Lines that a container runtime has cut
 
@@ -289,14 +294,14 @@ class SourceScanner:
     def _join(self, stream: str, end: int) -> None:
         """Read a line whose last part has come. `end` is the offset behind it."""
         cut = self._state.cri.pop(stream)
-        raw, hits, of_literal = cut.raw, self._scanner.engine.scan(cut.raw), self._scanner.of_literal
+        raw, hits = cut.raw, self._scanner.engine.scan(cut.raw)
         every = self._forced()
         for start, stop in pieces(raw):
-            found = [(place - start, of_literal[number]) for place, number in hits if start < place <= stop]
+            found = [hit for hit in hits if start < hit[0] <= stop]
             if found or every:
                 offset, line_no = _place(cut, start)
                 last = end if stop == len(raw) else _place(cut, stop)[0]
-                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, b"")
+                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, start, b"")
 
     # Lines that are too long
 
@@ -335,7 +340,7 @@ class SourceScanner:
             head = part[:HEAD_LIMIT]
             hits = self._scanner.engine.scan(head) if head else []
             if hits:
-                self._content(head, start, start + len(head), self._state.line_no, hits, (), b"")
+                self._pieces(head, start, start + len(head), self._state.line_no, hits, (), b"")
             if len(part) > HEAD_LIMIT:
                 self._state.counters.skipped_bytes += len(part) - HEAD_LIMIT
                 self._gap(start + HEAD_LIMIT, start + len(part))

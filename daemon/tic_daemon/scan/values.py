@@ -20,7 +20,9 @@ _NUMBER: Final = re.compile(
 _CAST: Final = re.compile(r"(?:np|numpy|torch)\.\w+\(([^()]*)\)|(?:tensor|array)\(([^(),\[\]]*)(?:,[^()]*)?\)")
 _INTEGER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _INT64: Final = 2**63
+_SAFE_DIGITS: Final = 19
 _VERL: Final = re.compile(r" - (?=[\w@/.+-]+:)")
+_VERL_PART: Final = re.compile(r"[\w@/.+-]+:").match
 _PIPE_NAMED: Final = re.compile(r"\s*([A-Za-z][^:]{0,80}):\s*(\S.*)")
 _PIPE_BARE: Final = re.compile(r"\s*([A-Za-z][^:\d]{0,80}?)\s+([+-]?(?:\d|nan|inf).*)", re.IGNORECASE)
 _PIPE_NUMBER: Final = re.compile(r"[+-]?(?:\d[\d,]*\.?\d*(?:[eE][+-]?\d+)?|nan|inf)", re.IGNORECASE)
@@ -34,8 +36,14 @@ Pair = tuple[str, float | None, str]
 
 def number(text: str) -> float | None:
     """A printed number as a float, or None. Casts of numpy and torch are looked through; `1_000` is no number."""
-    if _NUMBER.fullmatch(text):
-        return float(text)
+    try:
+        found = float(text)
+    except ValueError:
+        found = None
+    if found is not None and text.isascii() and "_" not in text and text[0] > " " and text[-1] > " ":
+        return found  # what else `float` takes is not how numbers are printed
+    if "(" not in text:
+        return None
     cast = _CAST.fullmatch(text)
     inner = (cast[1] or cast[2] or "").strip() if cast else ""
     return float(inner) if _NUMBER.fullmatch(inner) else None
@@ -43,6 +51,8 @@ def number(text: str) -> float | None:
 
 def integer(text: str) -> int | None:
     """A printed integer that fits in 64 bits, or None."""
+    if text.isascii() and text.isdigit() and len(text) < _SAFE_DIGITS:
+        return int(text)
     if not _INTEGER.fullmatch(text):
         return None
     value = int(text)
@@ -77,10 +87,14 @@ def key_values(form: str, text: str) -> list[Pair]:
 
 def _verl(text: str) -> list[Pair]:
     pairs: list[Pair] = []
-    for part in _VERL.split(text, maxsplit=MAX_PAIRS):
+    parts = text.split(" - ")
+    if len(parts) > MAX_PAIRS or not all(map(_VERL_PART, parts)):
+        parts = _VERL.split(text, maxsplit=MAX_PAIRS)  # a dash inside a value
+    for part in parts:
         key, colon, value = part.strip().lstrip("- ").partition(":")
         if colon and key and " " not in key:
-            pairs.append((key, number(value.strip()), value.strip()))
+            printed = value.strip()
+            pairs.append((key, number(printed), printed))
     return pairs
 
 

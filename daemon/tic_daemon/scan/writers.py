@@ -6,6 +6,8 @@ Every distinct `pid=N)` and `[rankN]:` of a chunk is found by one fast search; o
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection
+from functools import lru_cache
 from typing import Final
 
 from tic_daemon.scan.state import State
@@ -19,7 +21,12 @@ WANT_TRIES: Final = 200
 _PID: Final = re.compile(rb"pid=(\d{1,17})[,)]")
 _RANK: Final = re.compile(rb"\[rank(\d{1,6})\]:")
 _CLOCK: Final = re.compile(rb"[0-9][0-9]:[0-9][0-9]:[0-9][0-9]")
+WORDS: Final = (b"pid=", b"[rank")
+"""What a writer's key begins with; whether a chunk holds them, the engine tells on its way."""
+PID, RANK = 0, 1
 _FEW: Final = 8
+_LARGE: Final = 128 * 1024  # below, compiling a search for the known keys does not pay
+_KNOWN_MANY: Final = 64
 _SHORT_PID: Final = 4
 _ENDS: Final = {"pid": (b",", b")"), "rank": (b"]:",)}
 
@@ -36,18 +43,26 @@ def key_of(wrapped: Wrapped, traits: SourceTraits, single: str) -> str:
     path does: children of a worker write into its file."""
     if not single:
         return wrapped.proc
-    if wrapped.pid is not None and traits.pid is not None and wrapped.pid != traits.pid:
+    if traits.pid is not None and wrapped.pid is not None and wrapped.pid != traits.pid:
         return wrapped.proc
     return single
 
 
-def newcomers(data: bytes, state: State, traits: SourceTraits, single: str) -> list[tuple[int, str]]:
-    """(position, key) of every occurrence of a writer's key that is not known yet, in order."""
-    if state.full or (single and traits.pid is None):
+def newcomers(
+    data: bytes, state: State, traits: SourceTraits, single: str, kinds: Collection[int]
+) -> list[tuple[int, str]]:
+    """(position, key) of every occurrence of a writer's key that is not known yet, in order.
+
+    Args:
+        kinds: which of `WORDS` the chunk holds.
+    """
+    if not kinds or state.full or (single and traits.pid is None):
         return []
     found: list[tuple[int, str]] = []
-    for pattern, kind, needle in ((_PID, "pid", b"pid="), (_RANK, "rank", b"[rank")):
-        if needle not in data or (single and kind == "rank"):
+    for number, (pattern, kind, needle) in enumerate(((_PID, "pid", WORDS[PID]), (_RANK, "rank", WORDS[RANK]))):
+        if number not in kinds or (single and kind == "rank"):
+            continue
+        if len(data) >= _LARGE and (stranger := _stranger(kind, state, single)) and stranger(data) is None:
             continue
         unknown = {}
         for text in set(pattern.findall(data)):
@@ -68,10 +83,28 @@ def newcomers(data: bytes, state: State, traits: SourceTraits, single: str) -> l
     return found
 
 
+def _stranger(kind: str, state: State, single: str) -> Callable[[bytes], re.Match[bytes] | None] | None:
+    """A search for the first key of a kind that is not among the known ones; None if those are too many for it."""
+    if len(state.procs) > _KNOWN_MANY:
+        return None
+    known = [key for key in (*state.procs, single) if key.startswith(kind)]
+    known += [key for key, tries in state.rejected.items() if tries >= MAX_REJECTS and key.startswith(kind)]
+    return _other_than(kind, tuple(known)) if 0 < len(known) <= _KNOWN_MANY else None
+
+
+@lru_cache(maxsize=256)
+def _other_than(kind: str, keys: tuple[str, ...]) -> Callable[[bytes], re.Match[bytes] | None]:
+    names = "|".join(re.escape(key.partition(":")[2]) for key in keys).encode()
+    if kind == "pid":
+        return re.compile(rb"pid=(?!(?:" + names + rb")[,)])\d{1,17}[,)]").search
+    return re.compile(rb"\[rank(?!(?:" + names + rb")\]:)\d{1,6}\]:").search
+
+
 def want(state: State, key: str, offset: int) -> None:
     """This writer has an event without a stamp: its next stamped line within 1 MiB is the event's upper bound."""
+    if key not in state.wants:
+        state.wants_changed += 1
     state.wants[key] = [offset + WANT_BYTES, WANT_TRIES]
-    state.wants_changed += 1
 
 
 def unwant(state: State, key: str) -> None:
@@ -85,12 +118,12 @@ class Wanted:
 
     __slots__ = ("_best", "_changed", "_data", "_next", "_ranks", "_single", "_state")
 
-    def __init__(self, data: bytes, state: State, single: str) -> None:
+    def __init__(self, data: bytes, state: State, single: str, kinds: Collection[int]) -> None:
         self._data = data
         self._state = state
         self._single = single
         self._next: dict[str, int] = {}
-        self._ranks: bool | None = None
+        self._ranks = RANK in kinds
         self._best = -1
         self._changed = -1
 
@@ -115,8 +148,6 @@ class Wanted:
             return clock.start() if clock else len(data)
         kind, _, name = key.partition(":")
         if kind == "rank":
-            if self._ranks is None:
-                self._ranks = b"[rank" in data
             place = data.find(f"[rank{name}]".encode(), start) if self._ranks else -1
         else:
             # A pid stands in many forms, but a short one is a number like any other. Of an actor that is a set of
