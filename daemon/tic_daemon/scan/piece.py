@@ -103,8 +103,15 @@ class PieceReader:
             origin: what to subtract from the hits' places to have them within the piece.
             previous: start of the physical line before it; needed with a hit of a traceback's opener alone.
         """
+        own, rules = self.plans.of(hits) if hits else (False, ())
+        self.take(clean(raw), raw, offset, length, line_no, hits, origin, own, rules, previous)
+
+    def take(
+        self, text: str, raw: bytes | None, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int,
+        own: bool, rules: Sequence[Rule], previous: bytes,
+    ) -> None:  # fmt: skip
+        """As `read`, of a piece whose text and plan are known. `raw`: None if `text` says all of it."""
         state = self.state
-        text = clean(raw)
         line = peel(text, state.years)
         key = writers.key_of(line, self.traits, self.single) if self.single else line.proc
         trace: Trace | None = None
@@ -118,12 +125,10 @@ class PieceReader:
         proc = state.procs.get(key)
         piece = _Piece(self, raw, text, line, key, proc or Proc(), offset, length, line_no)
         if key:
-            self._writer(piece, known=proc is not None)
-        if not hits:
-            if state.records.open:
-                self._records(piece)
-            return
-        own, rules = self.plans.of(hits)
+            if proc is None or key in state.wants:
+                self._writer(piece, known=proc is not None)
+            if line.stamp is not None:
+                piece.proc.stamp, piece.proc.utc = line.stamp.at, line.stamp.utc
         if own:
             self._markers(piece, previous)
         if state.records.open or (own and line.text.startswith("[mismatch]")):
@@ -140,7 +145,7 @@ class PieceReader:
         """Hand out closed records; a record of a new run says that the source is that run's from here on."""
         for record in records:
             at = record.at
-            if record.run and record.run not in {self.state.run, "unknown"}:
+            if record.run and record.run not in (self.state.run, "unknown"):
                 self.state.run = record.run
                 self.events.append(SourceRun(at, record.run, "record"))
             if at.proc and at.proc not in self.state.procs:
@@ -150,7 +155,7 @@ class PieceReader:
                 writers.want(self.state, at.proc, at.byte_offset + at.byte_length)
 
     def _writer(self, piece: _Piece, *, known: bool) -> None:
-        """Announce a new writer; keep its stamp; answer the events that wait for its next one."""
+        """Announce a new writer; answer the events that wait for its next stamp."""
         key, proc, stamp = piece.key, piece.proc, piece.line.stamp
         if not known:
             self._seen(key, piece.at(""), proc)
@@ -162,8 +167,6 @@ class PieceReader:
                 self.events.append(StampAfter(piece.at("")))
             if stamp is not None or expired:
                 writers.unwant(self.state, key)
-        if stamp is not None:
-            proc.stamp, proc.utc = stamp.at, stamp.utc
 
     def _seen(self, key: str, at: At, proc: Proc) -> None:
         if len(self.state.procs) >= writers.MAX_PROCS:
@@ -221,7 +224,7 @@ class PieceReader:
                 self.give(records.header(piece.at(""), piece.end, pairs, piece.shown(), loose=_loose(piece.line)))
                 return
         if records.open:
-            noise = not text.strip() or is_bar(piece.raw)
+            noise = not text.strip() or is_bar(piece.bytes)
             self.give(records.follow(piece.key, piece.end, piece.line_no, text, piece.shown(), noise))
 
     def _rules(
@@ -319,7 +322,7 @@ class _Piece:
     __slots__ = ("end", "key", "length", "line", "line_no", "offset", "proc", "raw", "reader", "text")
 
     def __init__(
-        self, reader: PieceReader, raw: bytes, text: str, line: Wrapped, key: str, proc: Proc,
+        self, reader: PieceReader, raw: bytes | None, text: str, line: Wrapped, key: str, proc: Proc,
         offset: int, length: int, line_no: int,
     ) -> None:  # fmt: skip
         self.reader, self.raw, self.text, self.line = reader, raw, text, line
@@ -363,11 +366,18 @@ class _Piece:
         if at.stamp is None and self.key:
             writers.want(self.reader.state, self.key, self.end)
 
+    @property
+    def bytes(self) -> bytes:
+        """The piece as it lies in the file."""
+        return self.text.encode() if self.raw is None else self.raw
+
     def shown(self) -> str:
         """The piece as printed, for the row."""
-        raw = self.raw if len(self.raw) <= yields.MAX_RAW else self.raw[: yields.MAX_RAW]
-        return raw.decode("utf-8", "backslashreplace").replace("\0", "\\x00")
+        raw = self.raw
+        if raw is None:
+            return self.text[: yields.MAX_RAW]
+        return raw[: yields.MAX_RAW].decode("utf-8", "backslashreplace").replace("\0", "\\x00")
 
     def around(self, place: int) -> str:
         """4 KiB of the piece around a literal's hit: what a regular expression may see of a long line."""
-        return clean(self.raw[max(0, place - REGEX_LIMIT // 2) : place + REGEX_LIMIT // 2])
+        return clean(self.bytes[max(0, place - REGEX_LIMIT // 2) : place + REGEX_LIMIT // 2])

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Any, Final
 
 from tic_daemon.scan.events import At, Mismatch
@@ -44,6 +44,8 @@ _KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,63}").fullmatch
 _KNOWN: Final = frozenset(FIELDS)
 _OWN: Final = "tic"
 _all: Final = itemgetter(*FIELDS)
+_first, _second = itemgetter(0), itemgetter(1)
+_halves: Final = methodcaller("partition", "=")
 _UNSAID: Final = ("", "unknown")
 
 
@@ -79,7 +81,11 @@ def tokens(text: str) -> tuple[Pairs, bool]:
     """The `key=value` pairs at the start of a text in order, and whether it holds nothing else."""
     found: Pairs = []
     if '"' not in text and "'" not in text:
-        for word in text.split(None, _MAX_FIELDS):
+        words = text.split(None, _MAX_FIELDS)
+        halves = list(map(_halves, words))
+        if words and _KNOWN.issuperset(map(_first, halves)) and all(map(_second, halves)):
+            return [(key, value) for key, _equals, value in halves], True
+        for word in words:
             key, equals, value = word.partition("=")
             if not equals or not (key in _KNOWN or _KEY(key)):
                 return found, False
@@ -120,7 +126,7 @@ class Records:
         record = OpenRecord(at, end, at.line_no, {}, [raw], loose)
         _fill(record, pairs)
         if record.complete():
-            return _given(record)
+            return _given(record, complete=True)
         former = self.open.pop(at.proc, None)
         if former is None:
             self.open[at.proc] = record
@@ -202,12 +208,13 @@ def _header_only(record: OpenRecord) -> OpenRecord:
     return bare
 
 
-def _given(record: OpenRecord) -> list[Mismatch]:
-    """The event of a record; none for a record that this program printed itself."""
+def _given(record: OpenRecord, *, complete: bool | None = None) -> list[Mismatch]:
+    """The event of a record; none for a record that this program printed itself. `complete`: if it is known."""
     fields = record.fields
     if fields.get("producer") == _OWN:
         return []
-    complete = record.complete()
+    if complete is None:
+        complete = record.complete()
     values = _all(fields) if complete else [fields.get(key, "") for key in FIELDS]
     run, step_text, policy, shown_input, phase, rank_text, repeat, scope, intervention, metric, value_text, reference, \
         noise_text, report, classification = values  # fmt: skip

@@ -35,6 +35,7 @@ HEAD_LIMIT: Final = 64 * 1024
 CRI_LIMIT: Final = 1 << 20
 MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
+_DIGITS: Final = frozenset("0123456789")
 _NONE: Final[list[int]] = []
 _OPENER: Final = OPENER.split()[0].encode()
 # Literals that tell of lines which a container runtime has cut.
@@ -148,6 +149,9 @@ class SourceScanner:
         state, reader, engine = self._state, self._reader, self._scanner.engine
         base, line_no, size, single = state.offset, state.line_no, len(data), reader.single
         self._count(data)
+        # Without colours, refreshes and bytes to mend a chunk becomes text in one go, and most lines need no more.
+        plain = data.isascii() and not (b"\x1b" in data or b"\r" in data or b"\0" in data)
+        text, take, plan = data.decode("ascii") if plain else "", reader.take, reader.plans.of
         hits = engine.scan(data)
         kinds = engine.present
         new = writers.newcomers(data, state, self._traits, single, kinds)
@@ -175,8 +179,16 @@ class SourceScanner:
             first = hit
             while hits[hit][0] <= end:
                 hit += 1
-            marks = [place for place, _key in new[fresh : fresh + MAX_PIECES] if place < end] if new else _NONE
-            self._line(data, start, end, base, line_no, hits[first:hit], marks)
+            found: list[Hit] | None = hits[first:hit]
+            if plain and found and not (records or traces or cuts):
+                line = text[start : end - 1] if data[end - 1] == 10 else text[start:end]
+                own, rules = plan(found)
+                if not own and _is_one(line):
+                    take(line, None, base + start, end - start, line_no, found, start, False, rules, b"")
+                    found = None
+            if found is not None:
+                marks = [place for place, _key in new[fresh : fresh + MAX_PIECES] if place < end] if new else _NONE
+                self._line(data, start, end, base, line_no, found, marks)
             while fresh < len(new) and new[fresh][0] < end:
                 if not self._known(new[fresh][1]):
                     state.rejected[new[fresh][1]] = state.rejected.get(new[fresh][1], 0) + 1
@@ -373,6 +385,14 @@ class SourceScanner:
         at = At(start, end - start, self._state.line_no)
         what = f"a line without a newline or carriage return for {HEAD_LIMIT} bytes; the rest was skipped"
         self._reader.events.append(Gap(at, "capped_line", first, end, what))
+
+
+def _is_one(line: str) -> bool:
+    """As `lines.is_whole`, for a line without a `[mismatch]`; nor may it be one that a container runtime has cut."""
+    if line[0] in _DIGITS or ("%" in line and ("%|" in line or "% Completed |" in line)):
+        return False
+    pids = line.count(" pid=")
+    return pids == 0 or (pids == 1 and line[0] == "(")
 
 
 def _is_bad(line: bytes) -> bool:
