@@ -129,6 +129,9 @@ class TicApp(App[str | None], inherit_bindings=False):
             view.refresh_all()
 
     def _tick(self) -> None:
+        if not self.is_headless and terminal.is_gone():
+            self.exit(return_code=128 + signal.SIGHUP)
+            return
         # Ages come in steps, so that most ticks change no line and send no byte.
         self._draw()
 
