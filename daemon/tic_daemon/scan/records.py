@@ -64,10 +64,7 @@ class OpenRecord:
 
     def complete(self) -> bool:
         """Whether every field of the seed is there and says something."""
-        try:
-            return all(_all(self.fields))
-        except KeyError:
-            return False
+        return _complete(self.fields)
 
     def to_json(self) -> list[Any]:
         return [at_to_json(self.at), self.end, self.last_line, self.fields, self.raw, self.loose, self.conflict]
@@ -106,7 +103,7 @@ def tokens(text: str) -> tuple[Pairs, bool]:
 
 def is_record(pairs: Pairs) -> bool:
     """Whether a field of the seed is among them."""
-    return any(key in _KNOWN for key, _value in pairs)
+    return bool(pairs) and (pairs[0][0] in _KNOWN or any(key in _KNOWN for key, _value in pairs))
 
 
 class Records:
@@ -123,10 +120,13 @@ class Records:
 
         Returns the records that it closes, itself too if it is complete.
         """
+        fields = dict(pairs)
+        if len(fields) == len(pairs) and _complete(fields):  # nearly always: all in one line, each field once
+            return _mismatch(at, end, fields, raw, conflict=False, complete=True)
         record = OpenRecord(at, end, at.line_no, {}, [raw], loose)
         _fill(record, pairs)
         if record.complete():
-            return _given(record, complete=True)
+            return _given(record)
         former = self.open.pop(at.proc, None)
         if former is None:
             self.open[at.proc] = record
@@ -176,11 +176,6 @@ class Records:
 def _fill(record: OpenRecord, pairs: Pairs) -> None:
     """Add fields. The first value of a key stays; a different second one is kept beside it and spoils the record."""
     fields = record.fields
-    if not fields and len(pairs) <= _MAX_FIELDS:
-        first = dict(pairs)
-        if len(first) == len(pairs):  # nearly always: each field once
-            record.fields = first
-            return
     for key, value in pairs:
         former = fields.get(key)
         if not former:
@@ -208,19 +203,29 @@ def _header_only(record: OpenRecord) -> OpenRecord:
     return bare
 
 
-def _given(record: OpenRecord, *, complete: bool | None = None) -> list[Mismatch]:
-    """The event of a record; none for a record that this program printed itself. `complete`: if it is known."""
-    fields = record.fields
+def _complete(fields: dict[str, str]) -> bool:
+    try:
+        return all(_all(fields))
+    except KeyError:
+        return False
+
+
+def _given(record: OpenRecord) -> list[Mismatch]:
+    """The event of a record."""
+    raw, complete = "\n".join(record.raw), record.complete()
+    return _mismatch(record.at, record.end, record.fields, raw, conflict=record.conflict, complete=complete)
+
+
+def _mismatch(at: At, end: int, fields: dict[str, str], raw: str, *, conflict: bool, complete: bool) -> list[Mismatch]:
+    """The event of a record; none for a record that this program printed itself. `end`: offset behind its last line."""
     if fields.get("producer") == _OWN:
         return []
-    if complete is None:
-        complete = record.complete()
     values = _all(fields) if complete else [fields.get(key, "") for key in FIELDS]
     run, step_text, policy, shown_input, phase, rank_text, repeat, scope, intervention, metric, value_text, reference, \
         noise_text, report, classification = values  # fmt: skip
     step, value, noise = integer(step_text), number(value_text), number(noise_text)
     if (
-        record.conflict
+        conflict
         or (step is None and step_text not in _UNSAID)
         or (value is None and value_text not in _UNSAID)
         or (noise is None and noise_text not in _UNSAID)
@@ -230,7 +235,6 @@ def _given(record: OpenRecord, *, complete: bool | None = None) -> list[Mismatch
         state = "incomplete"
     else:
         state = "ok" if metric in METRICS else "unknown_metric"
-    at = record.at
     rank = integer(rank_text)
     if rank is not None and not 0 <= rank < 2**31:
         rank = None
@@ -238,15 +242,19 @@ def _given(record: OpenRecord, *, complete: bool | None = None) -> list[Mismatch
     carried = step is None and at.step is not None
     # Built anew, since `replace` costs as much as all the rest of a record.
     at = At(
-        at.byte_offset, record.end - at.byte_offset, at.line_no, proc, at.pid,
+        at.byte_offset, end - at.byte_offset, at.line_no, proc, at.pid,
         at.rank if at.rank is not None else rank, at.actor, at.stream, at.stamp, at.stamp_res_us, at.stamp_utc,
         at.after_stamp, at.after_utc, at.step if step is None else step, carried, policy,
     )  # fmt: skip
-    extra = {} if fields.keys() == _KNOWN else {key: value for key, value in fields.items() if key not in _KNOWN}
+    extra = (
+        {}
+        if complete and len(fields) == len(FIELDS)
+        else {key: value for key, value in fields.items() if key not in _KNOWN}
+    )
     return [
         Mismatch(
             at, run, shown_input, phase, rank_text, repeat, scope, intervention, metric, value, value_text, reference,
             noise, noise_text, report, classification, json.dumps(extra, ensure_ascii=False) if extra else "{}", state,
-            "\n".join(record.raw),
+            raw,
         )
     ]  # fmt: skip

@@ -149,28 +149,24 @@ class SourceScanner:
         state, reader, engine = self._state, self._reader, self._scanner.engine
         base, line_no, size, single = state.offset, state.line_no, len(data), reader.single
         self._count(data)
-        # Without colours, refreshes and bytes to mend a chunk becomes text in one go, and most lines need no more.
-        plain = data.isascii() and not (b"\x1b" in data or b"\r" in data or b"\0" in data)
-        text, take, plan = data.decode("ascii") if plain else "", reader.take, reader.plans.of
+        text, take, plan = _plain(data), reader.take, reader.plans.of
         hits = engine.scan(data)
-        kinds = engine.present
-        new = writers.newcomers(data, state, self._traits, single, kinds)
-        wanted = writers.Wanted(data, state, single, kinds)
+        new = writers.Newcomers(data, state, self._traits, single, engine.present)
+        wanted = writers.Wanted(data, state, single, engine.present)
         records, traces, cuts, wants, procs = state.records.open, state.traces.open, state.cri, state.wants, state.procs
         hits.append((size + 1, -1))  # behind the last line
-        hit, fresh, position = 0, 0, 0
+        hit = position = 0
         while position < size:
             target = hits[hit][0] - 1
-            if new:
-                while fresh < len(new) and (new[fresh][0] < position or self._known(new[fresh][1])):
-                    fresh += 1
-                if fresh < len(new) and new[fresh][0] < target:
-                    target = new[fresh][0]
             if records or traces or cuts or (single and not procs):
                 target = position
-            elif wants:
-                place = wanted.next(position)
-                target = min(target, place)
+            else:
+                if wants:
+                    if position > wanted.best or wanted.changed != state.wants_changed:
+                        wanted.next(position)
+                    target = min(target, wanted.best)
+                if new.places:
+                    target = min(target, new.next(position))
             if target >= size:
                 break
             start = data.rfind(b"\n", position, target) + 1 or position
@@ -179,34 +175,30 @@ class SourceScanner:
             first = hit
             while hits[hit][0] <= end:
                 hit += 1
-            found: list[Hit] | None = hits[first:hit]
-            if plain and found and not (records or traces or cuts):
-                line = text[start : end - 1] if data[end - 1] == 10 else text[start:end]
-                own, rules = plan(found)
-                if not own and _is_one(line):
-                    take(line, None, base + start, end - start, line_no, found, start, False, rules, b"")
-                    found = None
-            if found is not None:
-                marks = [place for place, _key in new[fresh : fresh + MAX_PIECES] if place < end] if new else _NONE
-                self._line(data, start, end, base, line_no, found, marks)
-            while fresh < len(new) and new[fresh][0] < end:
-                if not self._known(new[fresh][1]):
-                    state.rejected[new[fresh][1]] = state.rejected.get(new[fresh][1], 0) + 1
-                fresh += 1
+            found = hits[first:hit]
+            own, rules = plan(found) if text and found else (True, ())
+            line = "" if own else text[start : end - (data[end - 1] == 10)]
+            if line and not (records or traces or cuts) and _is_one(line):
+                take(line, None, base + start, end - start, line_no, found, start, False, rules, b"")
+            else:
+                self._line(data, start, end, base, line_no, found, new.within(position, end) if new.places else _NONE)
+            if new.places:
+                new.passed(end)
             line_no += data[end - 1] == 10
             position = end
         line_no += data.count(b"\n", position)
+        self._end_chunk(data, line_no)
+
+    def _end_chunk(self, data: bytes, line_no: int) -> None:
+        """What is to be remembered of a chunk. `line_no`: of the line behind it."""
+        state = self._state
         state.counters.lines += line_no - state.line_no + (data[-1] != 10)
         state.line_no = line_no
-        state.offset = base + size
-        if wants:
-            for key in [key for key, (until, _tries) in wants.items() if until < state.offset]:
-                writers.unwant(state, key)
-        last = data.rfind(b"\n", 0, size - 1) + 1
+        state.offset += len(data)
+        for key in [key for key, (until, _tries) in state.wants.items() if until < state.offset]:
+            writers.unwant(state, key)
+        last = data.rfind(b"\n", 0, len(data) - 1) + 1
         state.previous = data[last : last + _PREVIOUS]
-
-    def _known(self, key: str) -> bool:
-        return key in self._state.procs or self._state.rejected.get(key, 0) >= writers.MAX_REJECTS
 
     def _forced(self) -> bool:
         """Whether the very next line must be read."""
@@ -385,6 +377,14 @@ class SourceScanner:
         at = At(start, end - start, self._state.line_no)
         what = f"a line without a newline or carriage return for {HEAD_LIMIT} bytes; the rest was skipped"
         self._reader.events.append(Gap(at, "capped_line", first, end, what))
+
+
+def _plain(data: bytes) -> str:
+    """A chunk as text, if it has no colours, refreshes or bytes to mend: then most of its lines need no more; else
+    ""."""
+    if not data.isascii() or b"\x1b" in data or b"\r" in data or b"\0" in data:
+        return ""
+    return data.decode("ascii")
 
 
 def _is_one(line: str) -> bool:

@@ -398,6 +398,7 @@ def _what(_hit: re.Match[str], found: Wrapped) -> None:
     found.level = "FATAL"
 
 
+_vllm_record: Final = _record("vllm_record")
 _Table = tuple[tuple[re.Pattern[str], Peeler], ...]
 _PAREN: Final[_Table] = ((_PROC, _proc), (_AREAL, _areal), (_RAYLET, _raylet))
 # `[rank3]:` looks like a torchrun prefix, so it is tried first; slime's header contains SGLang's.
@@ -405,7 +406,7 @@ _BRACKET: Final[_Table] = (
     (_MPIRUN, _mpirun), (_KUBECTL, _kubectl),
     (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
     (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel),
-    (_VLLM, _record("vllm_record")),
+    (_VLLM, _vllm_record),
 )  # fmt: skip
 # The same behind `[` and a digit: what needs a letter there is left out.
 _BRACKET_DIGIT: Final[_Table] = tuple(
@@ -418,7 +419,7 @@ _DIGIT: Final[_Table] = (
     (_PYLOG, _dated("pylog", 4, 3)), (_KMSG, _kernel), (_NCCL, _nccl),
 )  # fmt: skip
 _UPPER: Final[_Table] = (
-    (_VLLM, _record("vllm_record")), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")), (_PYTHON, _python),
+    (_VLLM, _vllm_record), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")), (_PYTHON, _python),
     (_UVICORN, _plain("uvicorn")), (_SYSLOG, _syslog), (_NCCL, _nccl),
 )  # fmt: skip
 _LOWER: Final[_Table] = ((_NCCL, _nccl), (_UPTIME, _kernel), (_KERNEL, _kernel))
@@ -433,14 +434,19 @@ _PEELERS: Final[dict[str, _Table]] = {
 }  # fmt: skip
 
 # One quick look that spares most payloads, which begin with a word, all those patterns.
-_GATES: Final[dict[str, Callable[[str, int], re.Match[str] | None]]] = {
-    **dict.fromkeys(
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-        re.compile(rf"(?:{_LEVELS}|TRACE)[ :]|[IWEFCV]\d{{4}} |[A-Z][a-z]{{2}} {{1,2}}\d|[\w.-]+:\d+:\d+ ").match,
-    ),
-    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(r"[\w.-]+:\d+:\d+ |kernel: ").match),
-    **dict.fromkeys("0123456789", re.compile(r"\d\d:\d\d:|\d{4}-\d\d-|\d+,\d+,|[\w.-]+:\d+:\d+ ").match),
+_ANY_GATE: Final = r"[\w.-]+:\d+:\d+ "
+_UPPER_GATE: Final = rf"(?:{_LEVELS}|TRACE)[ :]|[IWEFCV]\d{{4}} |[A-Z][a-z]{{2}} {{1,2}}\d|{_ANY_GATE}"
+_LOWER_GATE: Final = rf"{_ANY_GATE}|kernel: "
+_Gate = Callable[[str, int], re.Match[str] | None]
+_GATES: Final[dict[str, _Gate]] = {
+    **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", re.compile(_UPPER_GATE).match),
+    **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(_LOWER_GATE).match),
+    **dict.fromkeys("0123456789", re.compile(rf"\d\d:\d\d:|\d{{4}}-\d\d-|\d+,\d+,|{_ANY_GATE}").match),
 }
+# What stands behind most heads: vLLM's header, and then a word that no other wrapper begins with. `groups` as in _VLLM.
+_RECORD_AHEAD: Final[_Gate] = re.compile(
+    rf"({_LEVELS}) (\d\d)-(\d\d) {_CLOCK}() \[[\w./-]+:\d+\] (?=[A-Za-z])(?!{_UPPER_GATE}|{_LOWER_GATE})"
+).match
 
 # What may follow a `srun --label` prefix beside another wrapper; anything else could be prose that counts.
 _KNOWN: Final = (
@@ -477,7 +483,7 @@ def peel(text: str, years: Years) -> Wrapped:
     return found
 
 
-_REPEAT_ENDS: Final = ("]", ")")
+_REPEAT_ENDS: Final = frozenset("])")
 
 
 def _labelled(text: str, found: Wrapped) -> int:
@@ -514,6 +520,10 @@ def _peel(text: str, start: int, found: Wrapped) -> int:
             if head is not None:
                 _apply(head, found)
                 start = close
+                ahead = _RECORD_AHEAD(text, start)
+                if ahead is not None:
+                    _vllm_record(ahead, found)
+                    return ahead.end()
                 continue
             table = _PAREN
         elif first == "[":

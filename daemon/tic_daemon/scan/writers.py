@@ -25,6 +25,8 @@ WORDS: Final = (b"pid=", b"[rank")
 """What a writer's key begins with; whether a chunk holds them, the engine tells on its way."""
 PID, RANK = 0, 1
 _FEW: Final = 8
+_MARKS: Final = 64
+_NOWHERE: Final = 1 << 62
 _LARGE: Final = 128 * 1024  # below, compiling a search for the known keys does not pay
 _KNOWN_MANY: Final = 64
 _SHORT_PID: Final = 4
@@ -48,7 +50,48 @@ def key_of(wrapped: Wrapped, traits: SourceTraits, single: str) -> str:
     return single
 
 
-def newcomers(
+class Newcomers:
+    """Lines of a chunk that show a writer who is not known yet.
+
+    Attributes:
+        places: (position, key) of every occurrence of such a key, in order.
+    """
+
+    __slots__ = ("_at", "_state", "places")
+
+    def __init__(
+        self, data: bytes, state: State, traits: SourceTraits, single: str, kinds: Collection[int]
+    ) -> None:  # fmt: skip
+        self.places = _newcomers(data, state, traits, single, kinds)
+        self._state = state
+        self._at = 0
+
+    def next(self, position: int) -> int:
+        """The next place from `position` on of a key that is still not known; far behind the chunk if there is none."""
+        places = self.places
+        while self._at < len(places) and (places[self._at][0] < position or self._known(places[self._at][1])):
+            self._at += 1
+        return places[self._at][0] if self._at < len(places) else _NOWHERE
+
+    def within(self, position: int, end: int) -> list[int]:
+        """Places, not too many, of the line that ends at `end` and is about to be read."""
+        self.next(position)
+        return [place for place, _key in self.places[self._at : self._at + _MARKS] if place < end]
+
+    def passed(self, end: int) -> None:
+        """A line was read: keys in it that are still not known are no writers'."""
+        rejected = self._state.rejected
+        while self._at < len(self.places) and self.places[self._at][0] < end:
+            key = self.places[self._at][1]
+            if not self._known(key):
+                rejected[key] = rejected.get(key, 0) + 1
+            self._at += 1
+
+    def _known(self, key: str) -> bool:
+        return key in self._state.procs or self._state.rejected.get(key, 0) >= MAX_REJECTS
+
+
+def _newcomers(
     data: bytes, state: State, traits: SourceTraits, single: str, kinds: Collection[int]
 ) -> list[tuple[int, str]]:
     """(position, key) of every occurrence of a writer's key that is not known yet, in order.
@@ -116,7 +159,7 @@ def unwant(state: State, key: str) -> None:
 class Wanted:
     """Where in a chunk the next line of each writer stands whose next stamp is wanted."""
 
-    __slots__ = ("_best", "_changed", "_data", "_next", "_ranks", "_single", "_state")
+    __slots__ = ("_data", "_next", "_ranks", "_single", "_state", "best", "changed")
 
     def __init__(self, data: bytes, state: State, single: str, kinds: Collection[int]) -> None:
         self._data = data
@@ -124,13 +167,14 @@ class Wanted:
         self._single = single
         self._next: dict[str, int] = {}
         self._ranks = RANK in kinds
-        self._best = -1
-        self._changed = -1
+        # What `next` last gave, and for which state of the wants: it holds up to there.
+        self.best = -1
+        self.changed = -1
 
     def next(self, start: int) -> int:
         """Position of the first byte from `start` on of a line that may be wanted; the chunk's length if none."""
-        if start <= self._best and self._changed == self._state.wants_changed:
-            return self._best
+        if start <= self.best and self.changed == self._state.wants_changed:
+            return self.best
         best = len(self._data)
         known = self._next
         for key in self._state.wants:
@@ -138,7 +182,7 @@ class Wanted:
             if place < start:
                 place = known[key] = self._find(key, start)
             best = min(best, place)
-        self._best, self._changed = best, self._state.wants_changed
+        self.best, self.changed = best, self._state.wants_changed
         return best
 
     def _find(self, key: str, start: int) -> int:
