@@ -43,6 +43,11 @@ CONFIRMED = {
         [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]],
     ),
     "SGLang": lines("", [f"[2026-11-29 08:20:33 TP2] Scheduler hit an exception: {TRACE[0]}", *TRACE[1:]]),
+    "torchrun's tee before there is a rank": lines("[default3]:", TRACE),
+    "torchrun's tee in a pod's log": lines("2026-11-29T16:20:11.123456789Z stderr F [default3]:", TRACE),
+    "srun --label": lines("3: ", TRACE),
+    "srun --label, padded": lines("  3: ", TRACE),
+    "srun --label around torchrun's tee": lines("0: [default3]:", TRACE),
     "chained": lines(
         "[rank3]: ", [*TRACE[:3], "ValueError: x", "", "During handling of the above exception, another:", ""]
     )
@@ -65,6 +70,38 @@ def test_bare_traceback_of_a_workers_own_file() -> None:
 def test_bars_of_others_do_not_end_a_traceback() -> None:
     text = lines("", [*TRACE[:2], "train:  12%|#| 1/9 [00:01<00:02]", "step 3 of 9 done", *TRACE[2:]])
     assert verdicts(text, single_process=True) == ["confirmed"]
+
+
+LAUNCHED = ["[default{}]:", "{}: "]
+
+
+@pytest.mark.parametrize("prefix", LAUNCHED)
+def test_launchers_tracebacks_between_each_other(prefix: str) -> None:
+    text = "".join(f"{prefix.format(number)}{part}\n" for part in TRACE for number in range(8))
+    assert verdicts(text) == ["confirmed"] * 8
+
+
+@pytest.mark.parametrize("prefix", LAUNCHED)
+def test_a_launchers_prefix_must_be_the_same_on_every_line(prefix: str) -> None:
+    one, other = prefix.format(3), prefix.format(4)
+    assert verdicts(lines(one, [TRACE[0]]) + lines(other, TRACE[1:])) == ["suspect"]
+    assert verdicts(lines(one, TRACE[:3]) + lines(other, TRACE[3:])) == ["suspect"]
+    assert verdicts(lines(one, [TRACE[0]]) + lines(other, TRACE[1:3]) + lines(one, TRACE[3:])) == ["suspect"]
+    assert verdicts(lines(one, TRACE[:3]) + lines("", TRACE[3:])) == ["suspect"]
+    assert verdicts(lines(one, [TRACE[0], IMA])) == ["suspect"]
+    assert verdicts(lines(one, [IMA])) == ["suspect"]
+    assert verdicts("".join(f"{prefix.format(number)}{part}\n" for number, part in enumerate(TRACE, 1))) == ["suspect"]
+
+
+@pytest.mark.parametrize("prefix", LAUNCHED)
+def test_a_launchers_prefix_does_not_prove_what_the_model_says(prefix: str) -> None:
+    own = prefix.format(3)
+    text = lines(own, ["[prompt] debug this", *TRACE, "[response] it is", *TRACE, "[ground_truth] n/a", *TRACE])
+    assert verdicts(text) == ["mention"] * 3
+    assert verdicts(text + lines(prefix.format(4), TRACE))[-1] == "confirmed"
+    assert verdicts(text + lines(own, ["[score] 1.0", *TRACE]))[-1] == "confirmed"
+    assert verdicts(lines(f"{own}(TaskRunner pid=51002) ", TRACE)) == ["mention"]
+    assert verdicts(lines(f"{own}the log: ", TRACE)) == ["mention"]
 
 
 def test_a_traceback_ends_with_its_exception() -> None:

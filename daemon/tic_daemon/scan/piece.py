@@ -29,6 +29,7 @@ _ACTOR: Final = ":actor_name:"
 # Loggers that put their prefix on a record's first line alone: its traceback follows without any. Launchers and Ray
 # prefix every line.
 _FIRST_LINE_ONLY: Final = frozenset({"sglang", "slime", "python", "pylog", "loguru", "areal", "torch_log", "raycpp"})
+_LAUNCHERS: Final = frozenset({"torchrun", "srun_label"})
 _EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", "srun_label"})
 
 OWN: Final = (
@@ -205,6 +206,9 @@ class PieceReader:
         if head and not error and not (last == "sglang" and "exception" in head):
             return
         named = line.pid is not None and bool({"ray", "vllm"} & set(line.kinds))
+        # A launcher's prefix on every line names the process as well as a pid does: before init_process_group there is
+        # no `[rankN]:` yet. The traceback is this prefix' own: `File` lines under another do not count for it.
+        named = named or last in _LAUNCHERS
         excepthook = last == "rank"
         bare_after_error = line.bare and peel(clean(previous), self.state.years).level_class == "error"
         proven = error or excepthook or bool(self.single) or named or bare_after_error or bool(head)

@@ -450,8 +450,9 @@ _RECORD_AHEAD: Final[_Gate] = re.compile(
 
 # What may follow a `srun --label` prefix beside another wrapper; anything else could be prose that counts.
 _KNOWN: Final = (
-    "[mismatch]", "step:", "Traceback (most recent call last):", '  File "', "torch.", "RuntimeError: ", "CUDA error",
-    "CUDA Error", "Failed: Cuda error", "DeepEP ", "Memory access fault", "terminate called", "Fatal Python error",
+    "[mismatch]", "[prompt]", "[response]", "[ground_truth]", "[score]", "step:", "Traceback (most recent call last):",
+    '  File "', "torch.", "RuntimeError: ", "CUDA error", "CUDA Error", "Failed: Cuda error", "DeepEP ",
+    "Memory access fault", "terminate called", "Fatal Python error",
 )  # fmt: skip
 _FIELDS: Final = re.compile(r"\s+[A-Za-z_]\w*=\S")
 _DEPTH: Final = 12
