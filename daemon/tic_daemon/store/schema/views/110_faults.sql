@@ -107,7 +107,7 @@ fault AS MATERIALIZED (
         t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND o.rec_id IS NULL AS acts
     FROM timed t
     LEFT JOIN mapped m ON m.rec_id = t.rec_id
-    LEFT JOIN original o ON t.console AND o.run_id = t.run_id AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
+    LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN t.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
 ),
 -- What its process did afterwards: ends of steps, records, metrics. Asked of few processes.
 asking AS MATERIALIZED (
@@ -198,7 +198,7 @@ by_place AS (
             v.estream <> '' AND v.estream = l.estream AND (v.declared_single OR v.proc = l.proc)))) AS slo,
         min(v.step) FILTER (WHERE v.pos > l.pos AND (v.estream = 'stderr' OR (
             v.estream <> '' AND v.estream = l.estream AND (v.declared_single OR v.proc = l.proc)))) AS shi
-    FROM lost l JOIN step v ON v.wkey = l.wkey AND v.run_id = l.run_id AND v.attempt = l.lo_attempt
+    FROM lost l JOIN (SELECT * FROM step WHERE wkey IN (SELECT wkey FROM lost)) v ON v.wkey = l.wkey AND v.run_id = l.run_id AND v.attempt = l.lo_attempt
     GROUP BY l.rec_id, l.run_id, l.lo_attempt
 ),
 bounded AS (
@@ -217,8 +217,10 @@ bounded AS (
 SELECT j.rec_id, j.run_id, j.lo_attempt, j.hi_attempt, j.source_id, j.generation, j.byte_offset, j.pos, j.host, j.console, j.proc,
     j.pid, j.wkey, j.estream, j.kind, j.severity, j.locks0, j.has_rule, j.verdict, j.now_verdict, j.mapped, j.echo_of, j.acts,
     j.locking, j.voiding, j.lo_us, coalesce(j.lo_clk, -1) AS lo_clk, j.hi_us, coalesce(j.hi_clk, -1) AS hi_clk,
-    coalesce(least(greatest(j.step, -2305843009213693952), 2305843009213693952), b.slo, -4611686018427387904) AS slo,
-    coalesce(least(greatest(j.step, -2305843009213693952), 2305843009213693952) + CASE WHEN j.step_carried THEN 1 ELSE 0 END,
-             b.shi, 4611686018427387904) AS shi
+    -- greatest() and least() pass over NULL, so a missing step must be told apart first.
+    coalesce(CASE WHEN j.step IS NOT NULL THEN least(greatest(j.step, -2305843009213693952), 2305843009213693952) END,
+             b.slo, -4611686018427387904) AS slo,
+    coalesce(CASE WHEN j.step IS NOT NULL THEN least(greatest(j.step, -2305843009213693952), 2305843009213693952) END
+             + CASE WHEN j.step_carried THEN 1 ELSE 0 END, b.shi, 4611686018427387904) AS shi
 FROM judged j
 LEFT JOIN bounded b ON b.rec_id = j.rec_id AND b.run_id = j.run_id AND b.lo_attempt = j.lo_attempt;

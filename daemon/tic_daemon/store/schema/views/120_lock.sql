@@ -2,20 +2,24 @@
 --
 -- "Exists a locking fault that fails the time test and the step test" is a question of dominance in two dimensions. The
 -- faults that can decide it are a staircase: x ascending (what the time must be below), s descending (what the step must
--- be below). Its first and last point decide nearly every record; the others ask the rows 'point'.
+-- be below). Its first and last point decide nearly every record; the others look it up in `xs` and `ss`, which are text
+-- because a join copies lists row by row and hands on text by reference.
 -- A record is never held by time or step against faults of its own writer that offsets decide, so writers that own a
 -- point of the staircase get a staircase of their own.
 --
--- Rows by `item`:
---   variant  id = wid * 16 + stream * 3 + clock of a place (stream of the record 0 unknown, 1 stdout, 2 stderr; clock 0 no
---            own stamp, 1 UTC, 2 naive); id -1: records without a place. Only where faults act.
---   point    staircase `id` for x in [from_x, to_x): the least step s1
---   void     zone `id` for steps in [from_x, to_x): the end s1 of the voided steps that begin at from_x
+-- One row for every place and `code` = stream * 3 + clock of a record: stream as the record says (0 unknown, 1 stdout,
+-- 2 stderr), clock 0 no own stamp, 1 UTC, 2 naive. Thresholds are NULL where no fault acts.
 CREATE OR REPLACE VIEW i_lock AS
 WITH place AS MATERIALIZED (
-    SELECT wid, source_id, generation, proc, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s, declared_single
+    SELECT wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s,
+        declared_single, path
     FROM i_place
 ),
+code AS (
+    SELECT s.code * 3 + c.code AS code, s.name AS stream, c.code AS clock
+    FROM (VALUES (0, ''), (1, 'stdout'), (2, 'stderr')) s(code, name), (VALUES (0), (1), (2)) c(code)
+),
+mark AS (SELECT run_id, scope, attempt FROM i_mark WHERE scope <> 'record' AND verdict = 'inconclusive' AND NOT retracted),
 act AS MATERIALIZED (
     SELECT run_id, lo_attempt, hi_attempt, source_id, generation, byte_offset, host, console, proc, wkey, estream, locking, voiding,
         lo_us, lo_clk, hi_us, hi_clk, slo, shi
@@ -45,16 +49,24 @@ void0 AS MATERIALIZED (
     JOIN act a ON a.run_id = z.run_id AND a.lo_attempt <= z.hi_attempt AND a.hi_attempt >= z.lo_attempt
     WHERE a.voiding
 ),
-void AS (
-    SELECT zid, min(slo) AS void_lo, max(shi) AS void_hi, count(*) FILTER (WHERE extent IS NULL OR slo > extent) AS voids
-    FROM void0 GROUP BY zid
-),
-void_part AS (
+-- Voided steps: disjoint ranges; `bits` has one for each step from void_lo on, where they are finite and near each other.
+void_part AS MATERIALIZED (
     SELECT zid, lo, max(shi) AS hi FROM (
         SELECT zid, shi, max(CASE WHEN extent IS NULL OR slo > extent THEN slo END)
             OVER (PARTITION BY zid ORDER BY slo, shi ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS lo
         FROM void0
     ) GROUP BY zid, lo
+),
+void AS (
+    SELECT zid, min(lo) AS void_lo, max(hi) AS void_hi, count(*) AS voids,
+        string_agg(lo::VARCHAR, ',' ORDER BY lo) AS void_los, string_agg(hi::VARCHAR, ',' ORDER BY lo) AS void_his,
+        CASE WHEN max(hi) - min(lo) < 1000000
+             THEN string_agg(repeat('0', gap) || repeat('1', CASE WHEN hi - lo < 1000000 THEN hi - lo + 1 ELSE 0 END), '' ORDER BY lo)::BIT
+             END AS void_bits
+    FROM (
+        SELECT zid, lo, hi, CASE WHEN lo - lag(hi) OVER w < 1000000 THEN lo - lag(hi) OVER w - 1 ELSE 0 END AS gap
+        FROM void_part WINDOW w AS (PARTITION BY zid ORDER BY lo)
+    ) GROUP BY zid
 ),
 -- Hosts and clocks that matter: records elsewhere are all alike.
 fault_host AS (SELECT DISTINCT zid, host FROM fault WHERE NOT console),
@@ -80,14 +92,13 @@ stamped AS MATERIALIZED (
     SELECT source_id, generation, proc, skey, bool_or(utc) AS utc FROM line GROUP BY source_id, generation, proc, skey
 ),
 variant AS MATERIALIZED (
-    SELECT p.wid * 16 + s.code * 3 + c.code AS cid, z.zid, p.source_id, p.generation, p.proc, p.wkey, p.declared_single,
-        p.stream0, CASE WHEN s.code = 0 THEN p.stream0 ELSE s.name END AS estream, c.code AS clock_code, p.zone_s,
+    SELECT p.wid * 16 + c.code AS cid, z.zid, p.source_id, p.generation, p.proc, p.wkey, p.declared_single,
+        p.stream0, CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END AS estream, c.clock AS clock_code, p.zone_s,
         CASE WHEN NOT p.console AND h.host IS NOT NULL THEN p.host ELSE '' END AS hkey,
         CASE WHEN p.zone_s IS NOT NULL THEN 0 WHEN n.clk IS NOT NULL THEN p.source_id ELSE -1 END AS naive_clk
     FROM place p
     JOIN zone z ON z.run_id = p.run_id AND z.lo_attempt = p.lo_attempt AND z.hi_attempt = p.hi_attempt
-    CROSS JOIN (VALUES (0, ''), (1, 'stdout'), (2, 'stderr')) s(code, name)
-    CROSS JOIN (VALUES (0), (1), (2)) c(code)
+    CROSS JOIN code c
     LEFT JOIN fault_host h ON h.zid = z.zid AND h.host = p.host
     LEFT JOIN fault_clock n ON n.zid = z.zid AND n.clk = p.source_id
 ),
@@ -95,8 +106,8 @@ clocked AS MATERIALIZED (
     SELECT v.*, CASE v.clock_code WHEN 1 THEN 0 WHEN 2 THEN v.naive_clk
                 ELSE CASE WHEN t.utc THEN 0 WHEN NOT t.utc THEN v.naive_clk ELSE -1 END END AS clk
     FROM variant v
-    LEFT JOIN stamped t ON v.clock_code = 0 AND t.source_id = v.source_id AND t.generation = v.generation
-        AND t.proc = v.proc AND t.skey = v.estream
+    LEFT JOIN stamped t ON t.source_id = v.source_id AND t.generation = v.generation AND t.proc = v.proc
+        AND t.skey = CASE WHEN v.clock_code = 0 THEN v.estream END
 ),
 -- A view of the faults: zone, record host, record clock (0 UTC, a source's own, -1 none).
 look AS MATERIALIZED (
@@ -218,47 +229,38 @@ point AS MATERIALIZED (
     UNION ALL
     SELECT -2 * u.cid - 1, coalesce(r.byte_offset, -1), u.s FROM unstamped u LEFT JOIN reached r ON r.cid = u.cid AND r.x = u.x
 ),
-edge AS MATERIALIZED (
-    SELECT sid, count(*) AS points, min(x) AS x1, arg_min(s, (x, s)) AS s1, max(x) AS xk, min(s) AS sk FROM point GROUP BY sid
+edge AS (
+    SELECT sid, count(*) AS points, min(x) AS x1, arg_min(s, (x, s)) AS s1, max(x) AS xk, min(s) AS sk,
+        CASE WHEN count(*) > 2 THEN string_agg(x::VARCHAR, ',' ORDER BY x, s DESC) END AS xs,
+        CASE WHEN count(*) > 2 THEN string_agg(s::VARCHAR, ',' ORDER BY x, s DESC) END AS ss
+    FROM point GROUP BY sid
 ),
-placed AS (
+decided AS (
     SELECT v.*, CASE WHEN v.clock_code = 0 AND v.clk >= 0 THEN -2 * v.cid - 1 WHEN v.owns THEN -2 * v.cid ELSE v.gid END AS sid,
         v.clock_code = 0 AND NOT (v.estream = 'stderr' OR v.stream0 <> '') AS no_earlier_line
     FROM looked v
 )
-SELECT 'variant' AS item, v.cid AS id, NULL::BIGINT AS from_x, NULL::BIGINT AS to_x, v.sid,
+SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id, p.lo_attempt, p.zone_s, p.path,
+    EXISTS (SELECT 1 FROM mark m WHERE m.run_id = p.run_id AND (m.scope = 'run' OR m.attempt = p.lo_attempt)) AS place_marked,
     CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
     CASE WHEN v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
-    coalesce(b.own_off, 4611686018427387904) AS own_off, coalesce(b.own_late, 4611686018427387904) AS own_late,
-    coalesce(e.points, 0) AS points, coalesce(e.x1, 4611686018427387904) AS x1, coalesce(e.s1, 4611686018427387904) AS s1,
-    coalesce(e.xk, 4611686018427387904) AS xk, coalesce(e.sk, 4611686018427387904) AS sk,
-    CASE WHEN v.no_earlier_line THEN 4611686018427387904
-         ELSE coalesce(CASE WHEN v.owns THEN ol.late_utc ELSE lu.late_x END, 4611686018427387904) END AS late_utc,
-    CASE WHEN v.no_earlier_line THEN 4611686018427387904
-         ELSE coalesce(CASE WHEN v.owns THEN ol.late_naive ELSE ln.late_x END, 4611686018427387904) END AS late_naive,
-    coalesce(CASE WHEN v.owns THEN ol.late_s ELSE lu.late_s END, 4611686018427387904) AS late_s,
-    coalesce(z.lock_slo, 4611686018427387904) AS lock_slo, z.zid,
-    coalesce(d.void_lo, 4611686018427387904) AS void_lo, coalesce(d.void_hi, -4611686018427387904) AS void_hi,
-    coalesce(d.voids, 0) AS voids
-FROM placed v
-JOIN zone z ON z.zid = v.zid
+    b.own_off, b.own_late, e.points, e.x1, e.s1, e.xk, e.sk, e.xs, e.ss,
+    CASE WHEN NOT v.no_earlier_line THEN CASE WHEN v.owns THEN ol.late_utc ELSE lu.late_x END END AS late_utc,
+    CASE WHEN NOT v.no_earlier_line THEN CASE WHEN v.owns THEN ol.late_naive ELSE ln.late_x END END AS late_naive,
+    CASE WHEN v.owns THEN ol.late_s ELSE lu.late_s END AS late_s, z.lock_slo,
+    d.void_lo, d.void_hi, d.voids, d.void_los, d.void_his, d.void_bits
+FROM place p
+CROSS JOIN code c
+LEFT JOIN decided v ON v.cid = p.wid * 16 + c.code
+LEFT JOIN zone z ON z.zid = v.zid
 LEFT JOIN own_bound b ON b.cid = v.cid
 LEFT JOIN edge e ON e.sid = v.sid
 LEFT JOIN late lu ON lu.gid = v.utc_gid
 LEFT JOIN late ln ON ln.gid = v.naive_gid
 LEFT JOIN own_late ol ON ol.cid = v.cid
-LEFT JOIN void d ON d.zid = v.zid
-UNION ALL
--- A record whose place is not known, though some attempt is locked: nothing shows it to be before the fault.
-SELECT 'variant', -1, NULL, NULL, NULL, 0, 0, -1, 4611686018427387904, 0, 4611686018427387904, 4611686018427387904,
-    4611686018427387904, 4611686018427387904, 4611686018427387904, 4611686018427387904, 4611686018427387904,
-    -4611686018427387904, NULL, 4611686018427387904, -4611686018427387904, 0
-FROM (SELECT 1 WHERE EXISTS (SELECT 1 FROM act WHERE locking))
-UNION ALL
-SELECT 'point', p.sid, p.x, coalesce(lead(p.x) OVER (PARTITION BY p.sid ORDER BY p.x, p.s DESC), 4611686018427387904),
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, p.s, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM point p JOIN edge e ON e.sid = p.sid WHERE e.points > 2
-UNION ALL
-SELECT 'void', zid, lo, lead(lo, 1, 4611686018427387904) OVER (PARTITION BY zid ORDER BY lo),
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, hi, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM void_part;
+LEFT JOIN void d ON d.zid = v.zid;
+
+-- The same rows. The list and its unnesting are for the planner: it takes i_lock for larger than all records and would
+-- build its hash table from those.
+CREATE OR REPLACE VIEW i_stand AS
+SELECT r.* FROM (SELECT unnest(rows) AS r FROM (SELECT list(l) AS rows FROM i_lock l));

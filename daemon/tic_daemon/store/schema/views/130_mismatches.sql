@@ -1,60 +1,47 @@
--- Records with their place and their admissibility. i_mismatch is the lean core that `mismatches`, `runs` and `locks` share.
+-- Records with their place and their admissibility. i_mismatch is the lean core that `mismatches` and `attempts` share.
+-- Neither has a WITH of its own: a view with a materialized CTE at its top reads every column of the records.
 CREATE OR REPLACE VIEW i_mismatch AS
-WITH lock AS MATERIALIZED (SELECT * FROM i_lock),
-place AS MATERIALIZED (
-    SELECT wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, zone_s, path FROM i_place
-),
-placed AS (
-    SELECT m.*, p.run_id AS place_run_id, p.lo_attempt, p.zone_s, p.path,
-        coalesce(p.wid * 16 + CASE m.stream WHEN 'stdout' THEN 3 WHEN 'stderr' THEN 6 ELSE 0 END
-            + CASE WHEN m.stamp IS NULL THEN 0 WHEN m.stamp_utc THEN 1 ELSE 2 END, -1) AS cid,
+SELECT h.*,
+    -- A record without a known place, though there are faults: nothing shows it to be before them.
+    CASE WHEN h.place_run_id IS NULL THEN (SELECT count(*) > 0 FROM b_fault WHERE verdict = 'confirmed')
+         ELSE coalesce(h.byte_offset >= h.own_off, false)
+           OR coalesce((h.x >= h.x1 AND h.shi >= h.s1) OR (h.x >= h.xk AND h.shi >= h.sk), false)
+           OR CASE WHEN h.points > 2 AND h.x >= h.x1 AND h.x < h.xk AND h.shi >= h.sk AND h.shi < h.s1
+                   THEN h.shi >= string_split(h.ss, ',')[
+                       list_position(list_sort(list_append(string_split(h.xs, ',')::BIGINT[], h.x + 1)), h.x + 1)::BIGINT - 1]::BIGINT
+                   ELSE false END END AS locked,
+    coalesce(h.shi >= h.lock_slo, false) AS reported_late,
+    CASE WHEN h.shi >= h.void_lo AND h.slo <= h.void_hi
+         THEN CASE WHEN h.voids = 1 OR h.step IS NULL THEN true
+                   WHEN h.void_bits IS NOT NULL
+                   THEN get_bit(h.void_bits, greatest(h.slo - h.void_lo, 0)::INTEGER) = 1
+                     OR get_bit(h.void_bits, least(h.shi - h.void_lo, h.void_hi - h.void_lo)::INTEGER) = 1
+                   ELSE h.slo <= string_split(h.void_his, ',')[
+                       list_position(list_sort(list_append(string_split(h.void_los, ',')::BIGINT[], h.shi + 1)), h.shi + 1)::BIGINT - 1]::BIGINT
+                   END
+         ELSE false END AS voided,
+    -- Of a locked record: something shows that it was made after a locking fault.
+    coalesce(h.byte_offset > h.own_late, false) OR coalesce(h.slo > h.late_s, false)
+        OR coalesce(CASE WHEN h.stamp IS NOT NULL
+                THEN epoch_us(h.stamp) > CASE WHEN h.stamp_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
+                WHEN h.after_stamp IS NOT NULL
+                THEN epoch_us(h.after_stamp) > CASE WHEN h.after_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
+                END, false) AS after_fault,
+    CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at
+FROM (
+    SELECT m.*, k.run_id AS place_run_id, k.* EXCLUDE (source_id, generation, proc, code, from_off, to_off, run_id),
         CASE WHEN m.step IS NULL THEN -4611686018427387904
              ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952) END AS slo,
         CASE WHEN m.step IS NULL THEN 4611686018427387904
              ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952)
-                  + CASE WHEN m.step_carried THEN 1 ELSE 0 END END AS shi
+                  + CASE WHEN m.step_carried THEN 1 ELSE 0 END END AS shi,
+        CASE WHEN m.stamp IS NULL THEN m.byte_offset ELSE epoch_us(m.stamp) + m.stamp_res_us - k.shift_us END AS x
     FROM b_mismatch m
-    LEFT JOIN place p ON p.source_id = m.source_id AND p.generation = m.generation AND p.proc = m.proc
-        AND m.byte_offset >= p.from_off AND m.byte_offset < p.to_off
-),
-held AS (
-    SELECT p.*, k.* EXCLUDE (item, id, from_x, to_x),
-        CASE WHEN p.stamp IS NULL THEN p.byte_offset ELSE epoch_us(p.stamp) + p.stamp_res_us - k.shift_us END AS x
-    FROM placed p
-    LEFT JOIN lock k ON k.item = 'variant' AND k.id = p.cid
-)
-SELECT h.*,
-    CASE WHEN h.own_off IS NULL THEN false
-         ELSE h.byte_offset >= h.own_off OR (h.x >= h.x1 AND h.shi >= h.s1) OR (h.x >= h.xk AND h.shi >= h.sk)
-              OR coalesce(h.shi >= t.s1, false) END AS locked,
-    h.own_off IS NOT NULL AND (h.shi >= h.lock_slo) AS reported_late,
-    coalesce(h.shi >= h.void_lo AND h.slo <= h.void_hi
-        AND (h.voids = 1 OR h.step IS NULL OR v.s1 >= h.slo), false) AS voided,
-    -- Of a locked record: something shows that it was made after a locking fault.
-    coalesce(h.byte_offset > h.own_late OR h.slo > h.late_s
-        OR CASE WHEN h.stamp IS NOT NULL
-                THEN epoch_us(h.stamp) > CASE WHEN h.stamp_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
-                WHEN h.after_stamp IS NOT NULL
-                THEN epoch_us(h.after_stamp) > CASE WHEN h.after_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
-                ELSE false END, false) AS after_fault,
-    CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at
-FROM held h
-LEFT JOIN lock t ON t.item = 'point' AND t.id = CASE WHEN h.points > 2 AND h.x >= h.x1 AND h.x < h.xk
-        AND h.shi >= h.sk AND h.shi < h.s1 THEN h.sid END
-    AND h.x >= t.from_x AND h.x < t.to_x
-LEFT JOIN lock v ON v.item = 'void' AND v.id = CASE WHEN h.voids > 1 AND h.step IS NOT NULL
-        AND h.shi >= h.void_lo AND h.slo <= h.void_hi THEN h.zid END
-    AND h.shi >= v.from_x AND h.shi < v.to_x;
-
--- What a person's marks say now: a mark stands unless a later row retracts its id.
-CREATE OR REPLACE VIEW i_mark AS
-SELECT m.rec_id, m.id, m.run_id, m.attempt, m.scope, m.target, m.verdict, m.reason, m.who, m.marked_at, m.host, m.observed_at,
-    EXISTS (SELECT 1 FROM b_mark r WHERE r.verdict = 'retract' AND r.target = m.id) AS retracted
-FROM b_mark m;
-
-CREATE OR REPLACE VIEW marks AS
-SELECT m.rec_id, m.id, m.run_id, m.attempt, m.scope, m.target, m.verdict, m.reason, m.who, m.marked_at, m.retracted, m.host
-FROM i_mark m;
+    LEFT JOIN i_stand k ON k.source_id = m.source_id AND k.generation = m.generation AND k.proc = m.proc
+        AND k.code = CASE m.stream WHEN 'stdout' THEN 3 WHEN 'stderr' THEN 6 ELSE 0 END
+                   + CASE WHEN m.stamp IS NULL THEN 0 WHEN m.stamp_utc THEN 1 ELSE 2 END
+        AND m.byte_offset >= k.from_off AND m.byte_offset < k.to_off
+) h;
 
 -- Execution state as a change log by place, all fields at once: one row a change, with the values in force after it.
 -- Only observed values count. A change that only claims leaves what was observed before it in force.
@@ -83,44 +70,12 @@ SELECT source_id, generation, byte_offset AS from_off,
 FROM wide
 WINDOW w AS (PARTITION BY source_id, generation ORDER BY byte_offset);
 
+CREATE OR REPLACE VIEW i_record_mark AS
+SELECT DISTINCT try_cast(split_part(target, ':', 1) AS BIGINT) AS source_id,
+    try_cast(split_part(target, ':', 2) AS INTEGER) AS generation, try_cast(split_part(target, ':', 3) AS BIGINT) AS byte_offset
+FROM i_mark WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted;
+
 CREATE OR REPLACE VIEW mismatches AS
-WITH record_mark AS MATERIALIZED (
-    SELECT DISTINCT try_cast(split_part(target, ':', 1) AS BIGINT) AS source_id,
-        try_cast(split_part(target, ':', 2) AS INTEGER) AS generation, try_cast(split_part(target, ':', 3) AS BIGINT) AS byte_offset
-    FROM i_mark WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted
-),
-wide_mark AS MATERIALIZED (
-    SELECT DISTINCT run_id, CASE WHEN scope = 'attempt' THEN attempt END AS attempt
-    FROM i_mark WHERE scope IN ('run', 'attempt') AND verdict = 'inconclusive' AND NOT retracted
-),
-judged AS (
-    SELECT m.*, coalesce(m.place_run_id, nullif(m.run, ''), 'unnamed') AS run_id, coalesce(m.lo_attempt, 1) AS attempt,
-        CASE WHEN m.locked THEN 'locked' WHEN m.reported_late OR m.voided THEN 'suspect' ELSE 'admissible' END AS admissibility,
-        CASE WHEN m.locked THEN CASE WHEN m.after_fault THEN 'after the fault' ELSE 'order unknown' END
-             WHEN m.reported_late THEN 'fault reported in or before this step'
-             WHEN m.voided THEN 'step voided by a fault'
-             ELSE '' END AS reason,
-        r.source_id IS NOT NULL
-            OR EXISTS (SELECT 1 FROM wide_mark w WHERE w.run_id = coalesce(m.place_run_id, nullif(m.run, ''), 'unnamed')
-                       AND (w.attempt IS NULL OR w.attempt = coalesce(m.lo_attempt, 1))) AS marked
-    FROM i_mismatch m
-    LEFT JOIN record_mark r
-        ON r.source_id = m.source_id AND r.generation = m.generation AND r.byte_offset = m.byte_offset
-),
-claimed AS (
-    SELECT j.*,
-        CASE WHEN j.admissibility <> 'admissible' THEN j.admissibility || ': ' || j.reason
-             WHEN j.marked THEN 'marked inconclusive'
-             WHEN j.parse_state <> 'ok' THEN 'parse state ' || j.parse_state
-             WHEN j.value IS NULL THEN 'value is no number'
-             WHEN isnan(j.value) OR isinf(j.value) THEN 'value is not finite'
-             WHEN j.intervention = '' THEN 'intervention not stated'
-             WHEN j.intervention <> 'none' THEN 'intervention ' || j.intervention
-             WHEN j.scope = '' THEN 'scope not stated'
-             WHEN j.scope <> 'fixed-input' THEN 'scope ' || j.scope
-             ELSE '' END AS not_evidence_because
-    FROM judged j
-)
 SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input, c.phase, c.rank_text AS rank, c.repeat,
     c.scope, c.intervention, c.metric, c.value, c.reference, c.self_repeat,
     CASE WHEN c.self_repeat IS NOT NULL AND c.self_repeat <> 0 THEN c.value / c.self_repeat END AS noise_ratio,
@@ -133,6 +88,31 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
     c.event_at,
     c.stamp AS event_local, c.observed_at, c.raw,
     c.value_text, c.self_repeat_text, c.run AS printed_run, c.proc, c.actor, c.proc_rank, c.source_id, c.generation, c.extra
-FROM claimed c
+FROM (
+    SELECT j.*,
+        CASE WHEN j.admissibility <> 'admissible' THEN j.admissibility || ': ' || j.reason
+             WHEN j.marked THEN 'marked inconclusive'
+             WHEN j.parse_state <> 'ok' THEN 'parse state ' || j.parse_state
+             WHEN j.value IS NULL THEN 'value is no number'
+             WHEN isnan(j.value) OR isinf(j.value) THEN 'value is not finite'
+             WHEN j.intervention = '' THEN 'intervention not stated'
+             WHEN j.intervention <> 'none' THEN 'intervention ' || j.intervention
+             WHEN j.scope = '' THEN 'scope not stated'
+             WHEN j.scope <> 'fixed-input' THEN 'scope ' || j.scope
+             ELSE '' END AS not_evidence_because
+    FROM (
+        SELECT m.*, coalesce(m.place_run_id, nullif(m.run, ''), 'unnamed') AS run_id, coalesce(m.lo_attempt, 1) AS attempt,
+            CASE WHEN m.locked THEN 'locked' WHEN m.reported_late OR m.voided THEN 'suspect' ELSE 'admissible' END AS admissibility,
+            CASE WHEN m.locked THEN CASE WHEN m.after_fault THEN 'after the fault' ELSE 'order unknown' END
+                 WHEN m.reported_late THEN 'fault reported in or before this step'
+                 WHEN m.voided THEN 'step voided by a fault'
+                 ELSE '' END AS reason,
+            r.source_id IS NOT NULL OR coalesce(m.place_marked, EXISTS (
+                SELECT 1 FROM i_mark w WHERE w.scope <> 'record' AND w.verdict = 'inconclusive' AND NOT w.retracted)) AS marked
+        FROM i_mismatch m
+        LEFT JOIN i_record_mark r
+            ON r.source_id = m.source_id AND r.generation = m.generation AND r.byte_offset = m.byte_offset
+    ) j
+) c
 LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation
     AND c.byte_offset > e.from_off AND c.byte_offset <= e.to_off;
