@@ -22,6 +22,9 @@ LITERALS = [
 ]
 HYPERSCAN = HyperscanEngine(LITERALS)
 AHO = AhoCorasickEngine(LITERALS)
+WORDS = [b"pid=", b"\x1b[0m", b"acc"]
+HYPERSCAN_WORDS = HyperscanEngine(LITERALS, WORDS)
+AHO_WORDS = AhoCorasickEngine(LITERALS, WORDS)
 PARTS = [
     b"CUDA",
     b" ",
@@ -50,6 +53,13 @@ PARTS = [
 @given(st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join))
 def test_equal(data: bytes) -> None:
     assert HYPERSCAN.scan(data) == AHO.scan(data)
+
+
+@given(st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join))
+def test_words_are_told_but_are_no_hits(data: bytes) -> None:
+    there = {number for number, word in enumerate(WORDS) if word in data}
+    for engine in (HYPERSCAN_WORDS, AHO_WORDS):
+        assert (engine.scan(data), engine.present) == (HYPERSCAN.scan(data), there)
 
 
 @given(st.lists(st.sampled_from([part for part in PARTS if b"\x1b" not in part]), max_size=40).map(b"".join))

@@ -236,3 +236,13 @@ def test_whatever_a_pattern_matches_holds_one_of_its_literals(rule: Rule) -> Non
         assert any(literal in text for literal in rule.literals)
 
     holds()
+
+
+def test_patterns_of_the_program_are_harmless() -> None:
+    complaints = {rule.name: rule_lint.complaint(rule.pattern) for rule in RuleSet.load().rules}
+    assert len(complaints) > 100 and not any(complaints.values())
+
+
+def test_a_users_copy_of_a_pack_is_checked(tmp_path: Path) -> None:
+    text = HEAD + GOOD.replace("'tank spilled at ", "'.*.*tank spilled at ")
+    assert "minutes" in refusal(tmp_path, text)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 from tic_daemon.errors import RuleError
@@ -47,24 +48,29 @@ class HyperscanEngine:
     def __init__(self, literals: Sequence[bytes], words: Sequence[bytes] = ()) -> None:
         import hyperscan  # noqa: PLC0415 - there is no wheel for every platform
 
-        once = [_quoted(word) for word in words]
-        flags = [0] * len(literals) + [hyperscan.HS_FLAG_SINGLEMATCH] * len(once)
-
-        def compiled(patterns: list[bytes]) -> Any:
-            database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-            database.compile(expressions=patterns + once, ids=list(range(len(flags))), flags=flags)
-            return database
-
-        self._count = len(literals)
+        self._literals, self._words = tuple(literals), tuple(words)
         self.present: set[int] = set()
-        self._plain = compiled([_quoted(literal) for literal in literals])
+        self._flags = [0] * len(literals) + [hyperscan.HS_FLAG_SINGLEMATCH] * len(words)
+        self._plain = self._compiled(hyperscan, _quoted)
+
+    @cached_property
+    def _coloured(self) -> Any:
+        """Compiling this one takes half a second: not before a log has colours."""
+        import hyperscan  # noqa: PLC0415 - as above
+
         # Words alone can be coloured; a literal that begins or ends with a blank is the same in both.
-        self._coloured = compiled([_quoted_tolerant(literal) for literal in literals])
+        return self._compiled(hyperscan, _quoted_tolerant)
+
+    def _compiled(self, hyperscan: Any, quote: Callable[[bytes], bytes]) -> Any:
+        patterns = [*map(quote, self._literals), *map(_quoted, self._words)]
+        database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+        database.compile(expressions=patterns, ids=list(range(len(patterns))), flags=self._flags)
+        return database
 
     def scan(self, data: bytes) -> list[Hit]:
         """All hits in a chunk of whole lines."""
         hits: list[Hit] = []
-        add, count, present = hits.append, self._count, self.present
+        add, count, present = hits.append, len(self._literals), self.present
         present.clear()
 
         def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
