@@ -11,6 +11,7 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -83,16 +84,16 @@ class Batch:
         put("rec_id", pa.array(self.rec_id, pa.int64()))
         put("store_id", pa.repeat(pa.scalar(store_id), n))
         put("host", column(self.host, pa.string()))
-        put("source_id", pa.array(self.source_id, pa.int64()))
+        put("source_id", column(self.source_id, pa.int64()))
         put("generation", column(self.generation, pa.int32()))
         ats = [event.at for event in self.events]
         for field, name, kind in AT_COLUMNS:
-            put(name, column([getattr(at, field) for at in ats], kind))
+            put(name, column(list(map(attrgetter(field), ats)), kind))
             if name == "line_no":
-                put("prov", pa.array(self.prov, pa.int64()))
+                put("prov", column(self.prov, pa.int64()))
         put("observed_at", pa.repeat(pa.scalar(observed_at, STAMP), n))
         for field, name, kind in OWN_COLUMNS[table]:
-            put(name, column([getattr(event, field) for event in self.events], kind))
+            put(name, column(list(map(attrgetter(field), self.events)), kind))
         return pa.table(arrays, names=names)
 
 
@@ -103,10 +104,23 @@ def column(values: Sequence[object], kind: pa.DataType) -> pa.Array:
     text is escaped, anything else becomes NULL.
     """
     try:
+        if _same(values, kind):
+            return pa.repeat(pa.scalar(values[0], kind), len(values))
         return pa.array(values, kind)
     except (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError):
         fix = clean_text if pa.types.is_string(kind) else _fitting(kind)
         return pa.array([None if value is None else fix(value) for value in values], kind)
+
+
+def _same(values: Sequence[object], kind: pa.DataType) -> bool:
+    """Whether all values are one, as in most columns of most batches. Not of floats: -0.0 is equal to 0.0."""
+    if len(values) < _FEW or pa.types.is_floating(kind):
+        return False
+    first = values[0]
+    return first == values[-1] and values.count(first) == len(values)
+
+
+_FEW = 16
 
 
 def clean_text(value: object) -> str:
