@@ -10,7 +10,7 @@ from tic_daemon.scan import writers, yields
 from tic_daemon.scan.engine import Hit
 from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
 from tic_daemon.scan.lines import clean, is_bar
-from tic_daemon.scan.records import HEADER, is_record, tokens
+from tic_daemon.scan.records import HEADER, fields_of, is_record, tokens
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.state import Proc, State
 from tic_daemon.scan.tracebacks import OPENER, Trace
@@ -223,7 +223,13 @@ class PieceReader:
         text = piece.line.text
         header = HEADER.match(text) if text.startswith("[mismatch]") else None
         if header is not None:
-            pairs, _clean = tokens(text[header.end() :])
+            said = text[header.end() :]
+            fields = fields_of(said)
+            whole = records.whole(piece.at(""), piece.end, fields, piece.shown()) if fields else None
+            if whole is not None:
+                self.give(whole)
+                return
+            pairs, _clean = tokens(said)
             if is_record(pairs):
                 self.give(records.header(piece.at(""), piece.end, pairs, piece.shown(), loose=_loose(piece.line)))
                 return

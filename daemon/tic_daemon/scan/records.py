@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from operator import itemgetter, methodcaller
+from operator import itemgetter
 from typing import Any, Final
 
 from tic_daemon.scan.events import At, Mismatch
@@ -44,8 +44,6 @@ _KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,63}").fullmatch
 _KNOWN: Final = frozenset(FIELDS)
 _OWN: Final = "tic"
 _all: Final = itemgetter(*FIELDS)
-_first, _second = itemgetter(0), itemgetter(1)
-_halves: Final = methodcaller("partition", "=")
 _UNSAID: Final = ("", "unknown")
 
 
@@ -79,9 +77,6 @@ def tokens(text: str) -> tuple[Pairs, bool]:
     found: Pairs = []
     if '"' not in text and "'" not in text:
         words = text.split(None, _MAX_FIELDS)
-        halves = list(map(_halves, words))
-        if words and _KNOWN.issuperset(map(_first, halves)) and all(map(_second, halves)):
-            return [(key, value) for key, _equals, value in halves], True
         for word in words:
             key, equals, value = word.partition("=")
             if not equals or not (key in _KNOWN or _KEY(key)):
@@ -101,9 +96,21 @@ def tokens(text: str) -> tuple[Pairs, bool]:
     return found, bool(found) and not text[place:].strip()
 
 
+def fields_of(text: str) -> dict[str, str] | None:
+    """The fields of a text that holds fields of the seed alone, each once, without quotes; None of any other text."""
+    if '"' in text or "'" in text:
+        return None
+    words = text.split()
+    try:
+        fields = dict([word.split("=", 1) for word in words])  # a word without `=` raises
+    except ValueError:
+        return None
+    return fields if fields and len(fields) == len(words) and _KNOWN.issuperset(fields) else None
+
+
 def is_record(pairs: Pairs) -> bool:
     """Whether a field of the seed is among them."""
-    return bool(pairs) and (pairs[0][0] in _KNOWN or any(key in _KNOWN for key, _value in pairs))
+    return any(key in _KNOWN for key, _value in pairs)
 
 
 class Records:
@@ -114,15 +121,16 @@ class Records:
     def __init__(self) -> None:
         self.open: dict[str, OpenRecord] = {}
 
+    def whole(self, at: At, end: int, fields: dict[str, str], raw: str) -> list[Mismatch] | None:
+        """A header line with `fields`: its record if that is complete in itself, else None. Changes nothing."""
+        return _mismatch(at, end, fields, raw, conflict=False, complete=True) if _complete(fields) else None
+
     def header(self, at: At, end: int, pairs: Pairs, raw: str, *, loose: bool = False) -> list[Mismatch]:
         """A header line of writer `at.proc`. `pairs`: its fields; `end`: the offset behind the line; `loose`: see
         `OpenRecord`.
 
         Returns the records that it closes, itself too if it is complete.
         """
-        fields = dict(pairs)
-        if len(fields) == len(pairs) and _complete(fields):  # nearly always: all in one line, each field once
-            return _mismatch(at, end, fields, raw, conflict=False, complete=True)
         record = OpenRecord(at, end, at.line_no, {}, [raw], loose)
         _fill(record, pairs)
         if record.complete():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -38,6 +38,8 @@ class Years:
 
     reference: datetime | None
     anchored: bool = False
+    _text: str = field(default="", init=False, repr=False, compare=False)
+    _last: Stamp | None = field(default=None, init=False, repr=False, compare=False)
 
     def resolve(self, month: int, day: int, hour: int, minute: int, second: int, micro: int = 0) -> datetime | None:
         """The full time, or None without a reference or for a date that does not exist."""
@@ -54,22 +56,31 @@ class Years:
                 return found
         return self._search(reference, month, day, hour, minute, second, micro)
 
-    def clock(self, month: str, day: str, clock: str) -> datetime | None:
-        """As `resolve`, for `11`, `29` and `08:12:03`."""
-        reference = self.reference
+    def second(self, text: str) -> Stamp | None:
+        """As `resolve`, for `11-29 08:12:03`."""
+        reference, last = self.reference, self._last
         if reference is None:
             return None
+        if last is not None and text == self._text and last.at is reference:
+            return last  # many lines are written in one second
+        at: datetime | None = None
         if self.anchored:
             try:
-                found = datetime.fromisoformat(f"{reference.year}-{month}-{day} {clock}")
+                at = datetime.fromisoformat(f"{reference.year}-{text}")
             except ValueError:
-                found = None
-            if found is not None and -_NEAR < found - reference < _NEAR:
-                self.reference = found
-                return found
-        if int(day) == 0:
+                at = None
+            if at is not None and -_NEAR < at - reference < _NEAR:
+                self.reference = at
+            else:
+                at = None
+        if at is None:
+            day = int(text[3:5])
+            clock = int(text[6:8]), int(text[9:11]), int(text[12:14])
+            at = self.resolve(int(text[:2]), day, *clock) if day else None
+        if at is None:
             return None
-        return self.resolve(int(month), int(day), int(clock[:2]), int(clock[3:5]), int(clock[6:8]))
+        self._text, self._last = text, Stamp(at, SECOND, False)
+        return self._last
 
     def _search(self, reference: datetime, *parts: int) -> datetime | None:
         """The year by the rule above."""

@@ -86,16 +86,21 @@ def key_values(form: str, text: str) -> list[Pair]:
 
 
 def _verl(text: str) -> list[Pair]:
-    pairs: list[Pair] = []
     parts = text.split(" - ")
     if len(parts) > MAX_PAIRS or not all(map(_VERL_PART, parts)):
-        parts = _VERL.split(text, maxsplit=MAX_PAIRS)  # a dash inside a value
+        parts = [part.strip() for part in _VERL.split(text, maxsplit=MAX_PAIRS)]  # a dash inside a value
+    pairs: list[Pair] = []
     for part in parts:
-        key, colon, value = part.strip().lstrip("- ").partition(":")
+        key, colon, value = part.partition(":")
+        if key[:1] in _DASHES:
+            key = key.lstrip("- ")
         if colon and key and " " not in key:
             printed = value.strip()
             pairs.append((key, number(printed), printed))
     return pairs
+
+
+_DASHES: Final = frozenset("- ")
 
 
 def _pipe(text: str) -> list[Pair]:

@@ -208,6 +208,7 @@ def _apply(head: _Head, found: Wrapped) -> None:
 
 _VLLM_KIND: Final = ("vllm",)
 _RAY_KIND: Final = ("ray",)
+_VLLM_RECORD_KIND: Final = ("vllm_record",)
 _ENGINE: Final = ("Worker_", "VllmWorker", "EngineCore", "APIServer", "ApiServer", "DPEngineCore", "StageEngineCore")
 
 
@@ -280,13 +281,8 @@ def _record(kind: str) -> Peeler:
     def peel(hit: re.Match[str], found: Wrapped) -> None:
         found.kinds += kinds
         found.level = hit[1]
-        fraction = hit[5] if fractions else None
-        if fraction or found.stamp is not None:
-            found.short(int(hit[2]), int(hit[3]), hit[4], fraction or "", resolution(fraction or ""))
-            return
-        at = found.years.clock(hit[2], hit[3], hit[4])
-        if at is not None:
-            found.stamp = Stamp(at, SECOND, False)
+        fraction = (hit[5] or "") if fractions else ""
+        found.short(int(hit[2]), int(hit[3]), hit[4], fraction, resolution(fraction))
 
     return peel
 
@@ -443,9 +439,9 @@ _GATES: Final[dict[str, _Gate]] = {
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(_LOWER_GATE).match),
     **dict.fromkeys("0123456789", re.compile(rf"\d\d:\d\d:|\d{{4}}-\d\d-|\d+,\d+,|{_ANY_GATE}").match),
 }
-# What stands behind most heads: vLLM's header, and then a word that no other wrapper begins with. `groups` as in _VLLM.
+# What stands behind most heads: vLLM's header, and then a word that no other wrapper begins with.
 _RECORD_AHEAD: Final[_Gate] = re.compile(
-    rf"({_LEVELS}) (\d\d)-(\d\d) {_CLOCK}() \[[\w./-]+:\d+\] (?=[A-Za-z])(?!{_UPPER_GATE}|{_LOWER_GATE})"
+    rf"({_LEVELS}) (\d\d-\d\d \d\d:\d\d:\d\d) \[[\w./-]+:\d+\] (?=[A-Za-z])(?!{_UPPER_GATE}|{_LOWER_GATE})"
 ).match
 
 # What may follow a `srun --label` prefix beside another wrapper; anything else could be prose that counts.
@@ -521,10 +517,8 @@ def _peel(text: str, start: int, found: Wrapped) -> int:
             if head is not None:
                 _apply(head, found)
                 start = close
-                ahead = _RECORD_AHEAD(text, start)
-                if ahead is not None:
-                    _vllm_record(ahead, found)
-                    return ahead.end()
+                if (behind := _record_behind_head(text, start, found)) > 0:
+                    return behind
                 continue
             table = _PAREN
         elif first == "[":
@@ -546,6 +540,19 @@ def _peel(text: str, start: int, found: Wrapped) -> int:
         else:
             break
     return start
+
+
+def _record_behind_head(text: str, start: int, found: Wrapped) -> int:
+    """What stands behind most heads: vLLM's header, then no other. Returns where the payload begins, 0 if it is not
+    so."""
+    ahead = _RECORD_AHEAD(text, start)
+    if ahead is None:
+        return 0
+    found.level, when = ahead.groups()
+    found.kinds += _VLLM_RECORD_KIND
+    if found.stamp is None:
+        found.stamp = found.years.second(when)
+    return ahead.end()
 
 
 _DIGITS: Final = frozenset("0123456789")
