@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
 from tic_daemon.store import plain
 from tic_daemon.store.reader import Connection, Reader, open_reader
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
 from tic_tui.safe import safe, safe_lines
 
-GRAVEST_FIRST: Final = (15, 13, 10, 11, 12, 14, 0)
-NO_EVIDENCE: Final = 15
 GAPS_SHOWN: Final = 5
 MARKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 50
@@ -94,7 +93,10 @@ def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None
         reader, "SELECT state, count(*) AS sources, max(last_growth_at) AS last_growth_at FROM sources GROUP BY ALL"
     )
     shown = [_run(reader, run, [a for a in attempts if a["run_id"] == run["run_id"]]) for run in runs[:RUNS_SHOWN]]
-    code = _code(reader, runs)
+    judged = _judged(reader, runs)
+    for run in shown:
+        run["exit_code"], run["findings"] = judged[run["run_id"]]
+    code = int(worst(found for found, _ in judged.values())) if judged else int(ExitCode.NO_EVIDENCE)
     connection = reader.connection()
     data = {
         "connection": {
@@ -134,7 +136,7 @@ def _run(reader: Reader, run: dict[str, Any], attempts: list[dict[str, Any]]) ->
     found["first_fault"] = _one(
         reader,
         "SELECT rec_id, severity, kind, verdict, rank, pid, host, code, step, text, path, line_no, byte_offset,"
-        " event_at, observed_at FROM faults WHERE run_id = ? AND attempt = ? AND rec_id = ?",
+        " event_at, observed_at FROM faults WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND rec_id = ?",
         (*here, run["first_fault_rec_id"]),
     )
     found["newest_mismatch"] = _one(
@@ -149,7 +151,8 @@ def _run(reader: Reader, run: dict[str, Any], attempts: list[dict[str, Any]]) ->
     found["fault_kinds"] = _ask(
         reader,
         "SELECT severity, kind, verdict, count(*) AS faults, max(observed_at) AS last_observed_at FROM faults"
-        " WHERE run_id = ? AND attempt = ? AND echo_of IS NULL GROUP BY ALL ORDER BY min(rec_id)",
+        " WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND echo_of IS NULL"
+        " GROUP BY ALL ORDER BY min(rec_id)",
         here,
     )
     found["gaps"] = _ask(
@@ -174,13 +177,11 @@ def _one(reader: Reader, sql: str, params: Sequence[object]) -> dict[str, Any] |
     return rows[0] if rows else None
 
 
-def _code(reader: Reader, runs: list[dict[str, Any]]) -> int:
+def _judged(reader: Reader, runs: list[dict[str, Any]]) -> dict[str, tuple[int, list[str]]]:
+    """What `tic-daemon check` says of each run."""
     from tic_daemon.store.check import check  # noqa: PLC0415 -- only this needs it
 
-    if not runs:
-        return NO_EVIDENCE
-    codes = {check(reader, run_id)[0] for run_id in {run["run_id"] for run in runs}}
-    return next((code for code in GRAVEST_FIRST if code in codes), max(codes))
+    return {run_id: check(reader, run_id) for run_id in {run["run_id"] for run in runs}}
 
 
 # -- writing
@@ -216,6 +217,10 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
         f" {safe(run['state'])}{f'  {glyphs.mark} marked' if run['marked'] else ''}"
         f"  last read {_ago(run['last_observed_at'], now)}"
     ]
+    lines.append(_field("check", f"{run['exit_code']}, {WORDS[ExitCode(run['exit_code'])]}"))
+    # The other codes are told by the lines below; why nothing counts is told here.
+    nothing = f"{int(ExitCode.NO_EVIDENCE)}: "
+    lines += [_field("", safe(text.removeprefix(nothing))) for text in run["findings"] if text.startswith(nothing)]
     fault = run["first_fault"]
     if fault is not None:
         lines += _fault_card(fault, now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -171,5 +172,8 @@ def _check(args: argparse.Namespace) -> int:
         code, lines = check(reader, args.run_id)
     finally:
         reader.close()
-    print(json.dumps({"run": args.run_id, "exit_code": code, "findings": lines}) if args.json else "\n".join(lines))
+    text = json.dumps({"run": args.run_id, "exit_code": code, "findings": lines}) if args.json else "\n".join(lines)
+    # A character that the terminal's encoding lacks must not turn a finding into a crash.
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding))
     return code

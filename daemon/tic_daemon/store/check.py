@@ -1,0 +1,258 @@
+"""What the evidence of one run is worth, as one exit code and in words. Asked of the public views alone.
+
+The latest attempt counts: a person opens a new one after a fault, and what older ones showed is named, not counted.
+
+    15  unknown run; no record in the attempt; records, and none is evidence without a lock or a mark to explain it; or
+        its logs are longer than what was read of them, and a fault may stand in the rest
+    13  a fault locks the attempt
+    12  a person marked the run or the attempt; or marked records, and no evidence is left
+    14  bytes of the run's logs are lost, or cannot be read
+
+So 0 is given for one record of evidence or more, and for nothing else. Codes 10 and 11 are verdicts on comparisons.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
+from tic_daemon.store.reader import Reader
+
+TIMEOUT_S: Final = 60.0
+REASONS_SHOWN: Final = 5
+GAPS_SHOWN: Final = 5
+LOST: Final = ("truncated", "vanished", "gzip_cut", "unreadable")
+"""Kinds of `evidence_gaps` that hide bytes. `shrank` is a report: all that was there had been read."""
+
+AT_REST: Final = 1 << 20
+"""A line without its newline is not counted as read, and none is longer than this (docs/explanation/following.md)."""
+
+Row = dict[str, Any]
+Findings = list[tuple[ExitCode, str]]
+
+_ATTEMPTS: Final = """
+SELECT a.attempt, a.locked, a.marked, a.locking_faults, a.first_fault_rec_id, coalesce(r.records, 0) AS records,
+    coalesce(r.evidence, 0) AS evidence, coalesce(r.admissible, 0) AS admissible, coalesce(r.suspect, 0) AS suspect,
+    coalesce(r.locked, 0) AS locked_records, coalesce(r.marked, 0) AS marked_records
+FROM attempts a
+LEFT JOIN (
+    SELECT attempt, count(*) AS records, count(*) FILTER (is_evidence) AS evidence,
+        count(*) FILTER (admissibility = 'admissible') AS admissible,
+        count(*) FILTER (admissibility = 'suspect') AS suspect,
+        count(*) FILTER (admissibility = 'locked') AS locked,
+        count(*) FILTER (not_evidence_because = 'marked inconclusive') AS marked
+    FROM mismatches WHERE run_id = $1 GROUP BY attempt
+) r ON r.attempt = a.attempt
+WHERE a.run_id = $1
+ORDER BY a.attempt
+"""
+
+
+def check(reader: Reader, run_id: str) -> tuple[int, list[str]]:
+    """Judges one run.
+
+    Returns:
+        The exit code (evidence/exit_codes.py), and what was found: first the code in words, then a line for each
+        finding, with numbers. The lines may be printed: what came from logs and people is made harmless.
+
+    Raises:
+        StoreError, ConnectError, SqlError: the store cannot be asked. No code stands for that here.
+    """
+    if not _ask(reader, "SELECT 1 AS known FROM runs WHERE run_id = ?", run_id):
+        known = _ask(reader, "SELECT run_id FROM runs ORDER BY last_observed_at DESC NULLS LAST, run_id LIMIT 5")
+        names = ", ".join(_clean(row["run_id"]) for row in known) or "none yet"
+        return _told(run_id, [(ExitCode.NO_EVIDENCE, f"no such run in this store; known: {names}")], [])
+    # One query and so one snapshot: what a daemon writes meanwhile cannot come between the counts and the lock.
+    attempts = _ask(reader, _ATTEMPTS, run_id)
+    latest, older = attempts[-1], attempts[:-1]
+    findings = _unread(reader, run_id)
+    findings += _no_evidence(latest)
+    findings += _lock(reader, run_id, latest)
+    findings += _marks(reader, run_id, latest)
+    findings += _gaps(reader, run_id)
+    notes = [_counts(latest), *_reasons(reader, run_id, latest), *(_older(row) for row in older)]
+    return _told(run_id, findings, notes)
+
+
+def _told(run_id: str, findings: Findings, notes: list[str]) -> tuple[int, list[str]]:
+    code = worst(found for found, _ in findings)
+    lines = [f"{_clean(run_id)}: {WORDS[code]} (exit code {int(code)})"]
+    lines += [text if text.startswith("  ") else f"{int(found)}: {text}" for found, text in findings]
+    return int(code), lines + notes
+
+
+# -- what lowers a run
+
+
+def _no_evidence(latest: Row) -> Findings:
+    if latest["evidence"]:
+        return []
+    if not latest["records"]:
+        return [(ExitCode.NO_EVIDENCE, f"attempt {latest['attempt']} has no mismatch record")]
+    if latest["locked"] or latest["marked"] or latest["marked_records"]:
+        return []  # there were numbers; why they do not count is said with the lock or the mark
+    return [(ExitCode.NO_EVIDENCE, f"none of {latest['records']} records of attempt {latest['attempt']} is evidence")]
+
+
+def _lock(reader: Reader, run_id: str, latest: Row) -> Findings:
+    if not latest["locked"]:
+        return []
+    here = (run_id, latest["attempt"])
+    faults = _ask(
+        reader,
+        "SELECT rec_id, severity, kind, locks, rank, pid, host, code, step, text, path, line_no, event_at FROM faults"
+        " WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND (rec_id = ? OR locks)"
+        " ORDER BY rec_id IS NOT DISTINCT FROM ? DESC, event_at NULLS LAST, rec_id LIMIT 2",
+        *here, latest["first_fault_rec_id"], latest["first_fault_rec_id"],
+    )  # fmt: skip
+    many = _some(latest["locking_faults"], "fault")
+    found: Findings = [(ExitCode.LOCKED, f"attempt {latest['attempt']} is locked by {many}")]
+    for number, fault in enumerate(faults):
+        name = ("first fault" if number == 0 else "a locking fault") + ("" if fault["locks"] else ", it does not lock")
+        found.append((ExitCode.LOCKED, f"  {name}: {_fault(fault)}"))
+        if fault["locks"]:
+            break
+    for lock in _ask(reader, "SELECT * FROM locks WHERE run_id = ? AND attempt = ?", *here):
+        text = f"  {_some(lock['after_fault'], 'record')} after the fault, {lock['order_unknown']} of unknown order"
+        help_ = f"; to show the order, {_clean(lock['would_help'])}" if lock["would_help"] else ""
+        found.append((ExitCode.LOCKED, text + help_))
+    return found
+
+
+def _fault(fault: Row) -> str:
+    who = [f"{name} {_clean(fault[name])}" for name in ("rank", "pid", "host", "step") if fault[name] not in (None, "")]
+    where = f"{_clean(fault['path'] or 'unknown file')}:{fault['line_no']}"
+    when = "" if fault["event_at"] is None else f" at {fault['event_at']:%Y-%m-%d %H:%M:%S}Z"
+    kind = f"{_clean(fault['kind'])} [{_clean(fault['severity'])}]"
+    return f"{kind}{when}, {', '.join(who) or 'process unknown'}, {where}: {_clean(fault['text'])}"
+
+
+def _marks(reader: Reader, run_id: str, latest: Row) -> Findings:
+    """Marks of the run and of this attempt lower it. A marked record is one less, and lowers when none is left."""
+    if latest["marked"]:
+        marks = _ask(
+            reader,
+            "SELECT scope, reason, who, marked_at FROM marks"
+            " WHERE run_id = ? AND verdict = 'inconclusive' AND NOT retracted"
+            " AND (scope = 'run' OR (scope = 'attempt' AND attempt = ?)) ORDER BY marked_at DESC",
+            run_id, latest["attempt"],
+        )  # fmt: skip
+        return [
+            (
+                ExitCode.INCONCLUSIVE,
+                f"the {_clean(mark['scope'])} is marked inconclusive by {_clean(mark['who'] or 'unknown')} at"
+                f" {mark['marked_at']:%Y-%m-%d %H:%M:%S}Z: {_clean(mark['reason'])}",
+            )
+            for mark in marks
+        ] or [(ExitCode.INCONCLUSIVE, f"attempt {latest['attempt']} is marked inconclusive")]
+    if latest["marked_records"] and not latest["evidence"]:
+        marked = _some(latest["marked_records"], "record")
+        return [(ExitCode.INCONCLUSIVE, f"{marked} marked inconclusive, and no evidence left")]
+    return []
+
+
+def _gaps(reader: Reader, run_id: str) -> Findings:
+    """Of the whole run: gaps have a place in a log, and no attempt."""
+    gaps = [
+        gap
+        for gap in _ask(
+            reader,
+            "SELECT kind, path, first_byte, last_byte, detail FROM evidence_gaps WHERE run_id = ?"
+            " ORDER BY observed_at DESC, path, first_byte",
+            run_id,
+        )
+        if gap["kind"] in LOST
+    ]
+    found: Findings = []
+    for gap in gaps[:GAPS_SHOWN]:
+        last = "an unknown end" if gap["last_byte"] == -1 else gap["last_byte"]
+        span = "" if gap["first_byte"] is None else f" from byte {gap['first_byte']} to {last}"
+        detail = f": {_clean(gap['detail'])}" if gap["detail"] else ""
+        found.append((ExitCode.GAPS, f"{_clean(gap['kind'])} {_clean(gap['path'] or 'unknown file')}{span}{detail}"))
+    if len(gaps) > GAPS_SHOWN:
+        found.append((ExitCode.GAPS, f"  and {len(gaps) - GAPS_SHOWN} more gaps"))
+    return found
+
+
+def _unread(reader: Reader, run_id: str) -> Findings:
+    """Logs that are longer than what was read: a daemon that is behind, or one that ended while the job went on."""
+    sources = _ask(
+        reader, "SELECT path, state, bytes_read, bytes_size FROM sources WHERE run_id = ? ORDER BY path", run_id
+    )
+    ended = reader.connection().kind == "file"
+    behind = [
+        (row["path"], rest)
+        for row in sources
+        if row["state"] not in ("rotated", "vanished") and not str(row["path"]).endswith(".gz")
+        if (rest := _rest(row, on_disk=ended)) > 0
+    ]
+    if not behind:
+        return []
+    first, total = _clean(behind[0][0]), sum(rest for _, rest in behind)
+    hint = "`tic-daemon watch --once` reads them" if ended else "the daemon is behind"
+    text = f"{total} bytes of {_some(len(behind), 'log')} are not read yet, the first in {first}: {hint}"
+    return [(ExitCode.NO_EVIDENCE, text)]
+
+
+def _rest(source: Row, *, on_disk: bool) -> int:
+    """Bytes that no one has looked at."""
+    size = int(source["bytes_size"] or 0)
+    rest = size - int(source["bytes_read"] or 0)
+    rest = rest if rest > AT_REST else 0
+    if on_disk:
+        with suppress(OSError, ValueError):  # not here, or no more: what was read is all that is known
+            rest += max(0, Path(source["path"]).stat().st_size - size)
+    return rest
+
+
+# -- what stands beside it
+
+
+def _counts(latest: Row) -> str:
+    return (
+        f"attempt {latest['attempt']}: {_some(latest['records'], 'record')}: {latest['evidence']} evidence;"
+        f" {latest['admissible']} admissible, {latest['suspect']} suspect, {latest['locked_records']} locked"
+    )
+
+
+def _reasons(reader: Reader, run_id: str, latest: Row) -> list[str]:
+    if latest["records"] == latest["evidence"]:
+        return []
+    rows = _ask(
+        reader,
+        "SELECT not_evidence_because AS why, count(*) AS records FROM mismatches WHERE run_id = ? AND attempt = ?"
+        " AND NOT is_evidence GROUP BY 1 ORDER BY 2 DESC, 1",
+        run_id, latest["attempt"],
+    )  # fmt: skip
+    lines = [f"  {row['records']} not evidence: {_clean(row['why'])}" for row in rows[:REASONS_SHOWN]]
+    if len(rows) > REASONS_SHOWN:
+        rest = sum(row["records"] for row in rows[REASONS_SHOWN:])
+        lines.append(f"  {rest} not evidence for {len(rows) - REASONS_SHOWN} other reasons")
+    return lines
+
+
+def _older(row: Row) -> str:
+    state = "locked" if row["locked"] else "not locked"
+    records = f"{_some(row['records'], 'record')}, {row['evidence']} evidence"
+    return f"attempt {row['attempt']}, older and not counted: {state}, {records}"
+
+
+# -- helpers
+
+
+def _ask(reader: Reader, sql: str, *params: object) -> list[Row]:
+    result = reader.query(sql, params, timeout_s=TIMEOUT_S)
+    return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+
+
+def _some(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _clean(text: object, most: int = 300) -> str:
+    """Text from outside as one line: what is not printable is escaped, what is long is cut."""
+    shown = str(text)
+    shown = shown if len(shown) <= most else shown[: most - 3] + "..."
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
