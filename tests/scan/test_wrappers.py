@@ -7,7 +7,8 @@ from datetime import datetime
 import pytest
 
 from tic_daemon.scan.stamps import Years
-from tic_daemon.scan.wrappers import Wrapped, peel
+from tic_daemon.scan.wrapped import Wrapped
+from tic_daemon.scan.wrappers import peel
 
 
 def peeled(text: str) -> Wrapped:

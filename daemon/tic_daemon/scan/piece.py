@@ -17,7 +17,8 @@ from tic_daemon.scan.tracebacks import OPENER, Trace
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.values import integer, pci
 from tic_daemon.scan.verdict import MENTION, verdict, without_cuda, wrap_fits
-from tic_daemon.scan.wrappers import Wrapped, peel
+from tic_daemon.scan.wrapped import Wrapped
+from tic_daemon.scan.wrappers import peel
 
 REGEX_LIMIT: Final = 4096
 _INT32: Final = 2**31

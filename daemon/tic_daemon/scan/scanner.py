@@ -148,8 +148,9 @@ class SourceScanner:
         """Read the lines of a chunk that are worth it, in order, each once."""
         state, reader, engine = self._state, self._reader, self._scanner.engine
         base, line_no, size, single = state.offset, state.line_no, len(data), reader.single
-        self._count(data)
-        text, take, plan = _plain(data), reader.take, reader.plans.of
+        # Without colours, refreshes and bytes to mend most lines need no more than to be decoded.
+        plain = self._count(data) and not (b"\r" in data or b"\x1b" in data)
+        take, plan = reader.take, reader.plans.of
         hits = engine.scan(data)
         new = writers.Newcomers(data, state, self._traits, single, engine.present)
         wanted = writers.Wanted(data, state, single, engine.present)
@@ -176,8 +177,8 @@ class SourceScanner:
             while hits[hit][0] <= end:
                 hit += 1
             found = hits[first:hit]
-            own, rules = plan(found) if text and found else (True, ())
-            line = "" if own else text[start : end - (data[end - 1] == 10)]
+            own, rules = plan(found) if plain and found else (True, ())
+            line = "" if own else data[start : end - (data[end - 1] == 10)].decode("ascii")
             if line and not (records or traces or cuts) and _is_one(line):
                 take(line, None, base + start, end - start, line_no, found, start, False, rules, b"")
             else:
@@ -205,15 +206,18 @@ class SourceScanner:
         state, single = self._state, self._reader.single
         return bool(state.records.open or state.traces.open or state.cri or (single and not state.procs))
 
-    def _count(self, data: bytes) -> None:
+    def _count(self, data: bytes) -> bool:
+        """Count NULs and lines that are no UTF-8; whether the chunk is ASCII without NULs."""
         counters = self._state.counters
-        if b"\0" in data:
+        nul, ascii_only = b"\0" in data, data.isascii()
+        if nul:
             counters.nul_bytes += data.count(0)
-        if not data.isascii():
+        if not ascii_only:
             try:
                 data.decode()
             except UnicodeDecodeError:
                 counters.bad_utf8 += sum(map(_is_bad, data.split(b"\n")))
+        return ascii_only and not nul
 
     def _line(
         self, data: bytes, start: int, end: int, base: int, line_no: int, hits: list[Hit], marks: list[int]
@@ -377,14 +381,6 @@ class SourceScanner:
         at = At(start, end - start, self._state.line_no)
         what = f"a line without a newline or carriage return for {HEAD_LIMIT} bytes; the rest was skipped"
         self._reader.events.append(Gap(at, "capped_line", first, end, what))
-
-
-def _plain(data: bytes) -> str:
-    """A chunk as text, if it has no colours, refreshes or bytes to mend: then most of its lines need no more; else
-    ""."""
-    if not data.isascii() or b"\x1b" in data or b"\r" in data or b"\0" in data:
-        return ""
-    return data.decode("ascii")
 
 
 def _is_one(line: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Final
 
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.traits import SourceTraits
-from tic_daemon.scan.wrappers import Wrapped
+from tic_daemon.scan.wrapped import Wrapped
 
 CONFIRMED: Final = "confirmed"
 SUSPECT: Final = "suspect"

@@ -12,88 +12,16 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tic_daemon.scan.stamps import MONTHS, SECOND, Stamp, Years, full, resolution, zoned
+from tic_daemon.scan.stamps import MONTHS, SECOND, Years, full, resolution, zoned
+from tic_daemon.scan.wrapped import Wrapped, key_of_writer
 
 _CLASS: Final = {
     "E": "error", "F": "error", "C": "error", "ERROR": "error", "CRITICAL": "error", "FATAL": "error", "ERR": "error",
     "EXCEPTION": "error", "W": "warning", "WARN": "warning", "WARNING": "warning",
 }  # fmt: skip
 _LEVELS: Final = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
-_TRANSPORT: Final = frozenset({"cri", "docker", "compose"})
 _CLOCK: Final = r"(\d\d:\d\d:\d\d)"
 _DATE: Final = r"(\d{4}-\d\d-\d\d)"
-
-
-class Wrapped:
-    """A line after peeling. Filled by the peelers, left alone afterwards.
-
-    Attributes:
-        text: the line without its wrappers.
-        level: as printed ("ERROR", "E"), "" if no wrapper has one. `level_class`: error | warning | info | none.
-        actor: process or actor name ("Worker_TP0", "TaskRunner", "TP2", "default3", "kernel").
-        pid, rank: as printed. ip, node: address and host name as printed.
-        proc: key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes.
-        stream: "stdout" or "stderr" if the wrapper says so.
-        stamp: the line's time, from the outermost wrapper that has one.
-        repeat: copies that Ray folded into this line, 1 if none.
-        kinds: the wrappers, outermost first.
-        partial: a CRI line that is continued by the next one of its stream.
-        years: gives stamps without a year their year.
-    """
-
-    __slots__ = (
-        "actor", "ip", "kinds", "level", "level_class", "node", "partial", "pid", "proc", "rank", "repeat", "stamp",
-        "stream", "text", "years",
-    )  # fmt: skip
-
-    def __init__(self, text: str, years: Years) -> None:
-        self.text = text
-        self.years = years
-        self.level = self.actor = self.proc = self.ip = self.node = self.stream = ""
-        self.level_class = "none"
-        self.pid: int | None = None
-        self.rank: int | None = None
-        self.stamp: Stamp | None = None
-        self.repeat = 1
-        self.kinds: tuple[str, ...] = ()
-        self.partial = False
-
-    @property
-    def bare(self) -> bool:
-        """Whether the program itself put nothing in front of its text: container runtimes prefix every line."""
-        return not self.kinds or _TRANSPORT.issuperset(self.kinds)
-
-    def time(self, stamp: Stamp | None) -> None:
-        """The outermost stamp stays."""
-        if self.stamp is None:
-            self.stamp = stamp
-
-    def short(self, month: int, day: int, clock: str, fraction: str, res_us: int) -> None:
-        """A stamp without a year."""
-        if self.stamp is None and day:
-            micro = int((fraction + "000000")[:6]) if fraction else 0
-            at = self.years.resolve(month, day, int(clock[:2]), int(clock[3:5]), int(clock[6:8]), micro)
-            if at is not None:
-                self.stamp = Stamp(at, res_us, False)
-
-    def name(self, actor: str, pid: str | None) -> None:
-        """Name and pid; an inner wrapper knows the process better than the launcher around it."""
-        self.actor = actor
-        if pid is not None and len(pid) < 18:
-            self.pid = int(pid)
-
-    def named_by(self, pid: int | None, rank: int | None, actor: str) -> None:
-        """Who writes is known from elsewhere."""
-        self.pid, self.rank, self.actor = pid, rank, actor
-        self.proc = _key(pid, rank, actor)
-
-
-def _key(pid: int | None, rank: int | None, actor: str) -> str:
-    if pid is not None:
-        return f"pid:{pid}"
-    if rank is not None:
-        return f"rank:{rank}"
-    return f"actor:{actor}" if actor else ""
 
 
 Peeler = Callable[[re.Match[str], Wrapped], None]
@@ -473,7 +401,7 @@ def peel(text: str, years: Years) -> Wrapped:
         found.repeat = int(again[1])
         text = text[: again.start()].rstrip()
     found.text = text
-    found.proc = _key(found.pid, found.rank, found.actor)
+    found.proc = key_of_writer(found.pid, found.rank, found.actor)
     if found.level or found.kinds[-1] == "nccl_warn":
         # NCCL has no higher level than WARN: what fails is one.
         found.level_class = "error" if found.kinds[-1] == "nccl_warn" else _CLASS.get(found.level, "info")

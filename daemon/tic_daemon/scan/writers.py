@@ -12,7 +12,7 @@ from typing import Final
 
 from tic_daemon.scan.state import State
 from tic_daemon.scan.traits import SourceTraits
-from tic_daemon.scan.wrappers import Wrapped
+from tic_daemon.scan.wrapped import Wrapped
 
 MAX_PROCS: Final = 10_000
 MAX_REJECTS: Final = 50
