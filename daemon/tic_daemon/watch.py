@@ -95,7 +95,9 @@ class Daemon:
         take_over: bool = False,
     ) -> None:
         self._rules = RuleSet.load(config.rules)
-        self._writer = Writer.open(layout, take_over=take_over)
+        self._writer = Writer.open(
+            layout, take_over=take_over, margin_s=config.lock.margin_s, staleness=config.lock.staleness
+        )
         self._writer.put_fault_rules(self._rules.fault_rules())
         self._scanner = Scanner(self._rules, engine)
         if config.rules:
@@ -166,6 +168,7 @@ class Daemon:
         elif time.monotonic() - self._spool_at >= SPOOL_S:
             self._take_spool()
         if not self._pending:
+            self._writer.settle_if_due()
             self._writer.checkpoint_if_due()
 
     def _read(self) -> None:

@@ -2,7 +2,8 @@
 
 `schema/NNN_name.sql` takes a store from version NNN-1 to NNN, each in one transaction; NNN of the last file is the
 version of this program. `schema/views/*.sql` are applied in name order at every start of a daemon: views hold no data,
-so the newest definition always wins.
+so the newest definition always wins. 000_base.sql comes first: what is derived from the events (derive.py) reads
+through it, and the other views read what is derived.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def refuse_newer(version: int, schema: Path | None = None) -> None:
 def migrate(
     con: duckdb.DuckDBPyConnection, store_id: str, workspace: str, host: str, now: datetime, schema: Path | None = None
 ) -> int:
-    """Brings the open store to this program's version and gives it its views. Returns the version that it had.
+    """Brings the open store to this program's version, with its base views. Returns the version that it had.
 
     Raises:
         StoreVersionError: it was written by a newer program. StoreError: a migration or a view failed.
@@ -79,11 +80,20 @@ def migrate(
         else:
             con.execute("UPDATE store SET schema_version = ?, program_version = ?", [number, __version__])
         con.execute("COMMIT")
+    _views(con, "000_*.sql", schema)
+    return before
+
+
+def public_views(con: duckdb.DuckDBPyConnection, schema: Path | None = None) -> None:
+    """Gives the store the views above the base layer. Raises StoreError: one failed."""
+    _views(con, "[1-9]*.sql", schema)
+
+
+def _views(con: duckdb.DuckDBPyConnection, names: str, schema: Path | None) -> None:
     con.execute("BEGIN")
-    for path in sorted(((schema or SCHEMA) / "views").glob("*.sql")):
+    for path in sorted(((schema or SCHEMA) / "views").glob(names)):
         _apply(con, path)
     con.execute("COMMIT")
-    return before
 
 
 def _apply(con: duckdb.DuckDBPyConnection, path: Path) -> None:

@@ -16,15 +16,17 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
-from tic_daemon.scan.events import Event
+from tic_daemon.scan.events import Event, Fault
 from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_TABLES, STAMP, Batch
+from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import Owner
@@ -79,11 +81,12 @@ class _Tick:
 class Writer:
     """See the module. Not thread-safe, except `reader_cursor()`."""
 
-    def __init__(self, layout: StoreLayout, owner: Owner, engine: Engine) -> None:
+    def __init__(self, layout: StoreLayout, owner: Owner, engine: Engine, derived: Derived) -> None:
         self.layout = layout
         self.store_id = layout.store_id
         self._owner = owner
         self._engine = engine
+        self._derived = derived
         self._session = uuid.uuid4().hex[:12]
         self._memory = self._load()
         self._last_commit = time.monotonic()
@@ -97,6 +100,8 @@ class Writer:
         memory_limit: str = "512MB",
         take_over: bool = False,
         network: bool | None = None,
+        margin_s: float = 2.0,
+        staleness: int = 1,
     ) -> Writer:
         """Opens the store for writing; creates it if it is not there.
 
@@ -105,6 +110,7 @@ class Writer:
             memory_limit: DuckDB's own limit.
             take_over: take the store from an owner elsewhere that has been silent for over a minute.
             network: whether the state directory is on a network file system; None: as the mount says.
+            margin_s, staleness: settings of the lock (config.py `LockConfig`).
 
         Raises:
             StoreOwnedError: another daemon writes it. StoreVersionError: written by a newer program.
@@ -118,9 +124,12 @@ class Writer:
             engine = Engine(layout, memory_limit)
             workspace = str(layout.state_dir.parent)
             migrate.migrate(engine.con, layout.store_id, workspace, layout.host, _utcnow())
+            derived = Derived(margin_s, staleness)
+            derived.rebuild(engine.con, _utcnow())
+            migrate.public_views(engine.con)
             engine.lock_down()
             pa.array(["warm"])  # the first one may import pandas: not inside a transaction
-            return cls(layout, owner, engine)
+            return cls(layout, owner, engine, derived)
         except BaseException as error:
             if engine is not None:
                 engine.close()
@@ -187,6 +196,7 @@ class Writer:
             con.execute("COMMIT")
         except duckdb.Error as error:
             raise self._failed(error, "the fault rules") from error
+        self._derived.rebuild(con, max(_utcnow(), self._memory.observed_at))
 
     def commit(
         self,
@@ -222,11 +232,20 @@ class Writer:
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = self._plan(deltas)
         number = memory.tick + 1
+        write = partial(
+            self._write, tick, new_marks.values(), new_attempts.values(),
+            now=now, number=number, began_at=began_at or now, lag_us=lag_us,
+        )  # fmt: skip
         try:
-            self._write(
-                tick, new_marks.values(), new_attempts.values(),
-                now=now, number=number, began_at=began_at or now, lag_us=lag_us,
-            )  # fmt: skip
+            try:
+                write(derive=self._derived.usable())
+            except _NotDerived as error:
+                if is_full(error) or not self._engine.rollback():
+                    raise
+                # Rows come first. Until it succeeds again, records of places that are not known count as locked.
+                log.error("what follows from the events could not be derived, and is tried again: %s", error)
+                self._derived.failed()
+                write(derive=False)
         except duckdb.Error as error:
             failure = self._failed(error, "a tick")
             if self._memory is memory or self._memory.tick < number:
@@ -290,6 +309,7 @@ class Writer:
         number: int,
         began_at: datetime,
         lag_us: int,
+        derive: bool,
     ) -> None:
         con = self._engine.con
         inserts = [
@@ -330,6 +350,12 @@ class Writer:
                         }
                     ),
                 )
+        if derive:
+            try:
+                touched = self._touched(tick, bool(attempts))
+                self._derived.after(con, touched, now, locking_news=_locking_news(tick))
+            except duckdb.Error as error:
+                raise _NotDerived(str(error)) from error
         con.execute(
             "INSERT INTO ingest VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
@@ -338,6 +364,44 @@ class Writer:
             ],
         )  # fmt: skip
         con.execute("COMMIT")
+
+    def _touched(self, tick: _Tick, attempts: bool) -> set[str]:
+        """What a tick changes, as `Derived.after` wants it."""
+        memory = self._memory
+        touched = {str(table) for table in tick.batches}
+        for key in tick.cursors:
+            if key not in memory.cursors:
+                touched.add("generation")
+            # Provisional rows that no longer count are a change of their tables, too.
+            before = memory.cursors.get(key)
+            if key in memory.provisional:
+                if memory.provisional[key] != tick.provisional[key]:
+                    touched |= {event.table for event in memory.provisional[key]}
+            elif before is not None and before.prov is not None:  # since the start, which tables is not known
+                touched |= {"fault", "process_seen", "source_run"}
+        if any(_placing(memory.sources.get(source.source_id)) != _placing(source) for source in tick.sources.values()):
+            touched.add("source_place")
+        if attempts:
+            touched |= {"run_attempt", "attempt_cut"}
+        return touched
+
+    def settle_if_due(self, *, now: bool = False) -> None:
+        """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`."""
+        if self._derived.retry_due() and not self._owner.lost:
+            try:
+                self._derived.rebuild(self._engine.con, self._memory.observed_at)
+            except StoreError as error:
+                log.error("%s", error)
+                self._derived.failed()
+        if not (self._derived.due() or (now and self._derived.waiting)) or self._owner.lost:
+            return
+        con = self._engine.con
+        try:
+            con.execute("BEGIN")
+            self._derived.settle(con, self._memory.observed_at)
+            con.execute("COMMIT")
+        except duckdb.Error as error:
+            log.warning("%s", self._failed(error, "the bounds of faults"))
 
     def _insert(self, sql: str, table: pa.Table) -> None:
         con = self._engine.con
@@ -349,6 +413,7 @@ class Writer:
 
     def _failed(self, error: duckdb.Error, what: str) -> StoreError:
         """Brings the writer back to what the file holds, and says what happened."""
+        self._derived.forget()
         if not self._engine.rollback():
             self._reopen()
         if is_full(error):
@@ -360,6 +425,7 @@ class Writer:
     def _reopen(self) -> None:
         self._engine.reopen()
         self._memory = self._load()
+        self._derived.rebuild(self._engine.con, self._memory.observed_at)
 
     # --- upkeep ---------------------------------------------------------------------------------------------------
 
@@ -396,6 +462,7 @@ class Writer:
     def close(self) -> None:
         """Checkpoints, closes the file, publishes a node-local store into the state directory, gives ownership up."""
         try:
+            self.settle_if_due(now=True)
             wal = self._engine.wal_bytes()
             if wal:
                 self._checkpoint(wal)
@@ -420,6 +487,27 @@ def _add(tick: _Tick, events: Iterable[Event], source: SourceRow, generation: in
         batch.source_id.append(source.source_id)
         batch.generation.append(generation)
         batch.prov.append(prov)
+
+
+class _NotDerived(duckdb.Error):
+    """The rows of a tick are well, what should follow from them is not."""
+
+
+def _locking_news(tick: _Tick) -> bool:
+    faults = tick.batches.get("fault")
+    return faults is not None and any(
+        isinstance(event, Fault) and event.verdict != "mention" for event in faults.events
+    )
+
+
+def _placing(source: SourceRow | None) -> tuple[object, ...]:
+    """What of a source decides whose its lines are and which clock they have."""
+    if source is None:
+        return ()
+    return (
+        source.host, source.root, source.pid, source.single_process, source.stream, source.console, source.run_hint,
+        source.run_how, source.zone_s,
+    )  # fmt: skip
 
 
 def _visible(source: SourceRow) -> tuple[object, ...]:

@@ -1,13 +1,5 @@
 -- Faults as people see them, and how many act on each attempt.
 
--- (run, attempt) pairs; `id` of the declaration, NULL for the undeclared first.
-CREATE OR REPLACE VIEW i_attempt AS
-SELECT run_id, 1::BIGINT AS attempt, NULL::VARCHAR AS id FROM (
-    SELECT run_id FROM i_place UNION SELECT run_id FROM b_run_attempt
-)
-UNION ALL
-SELECT run_id, 1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id), id FROM b_run_attempt;
-
 CREATE OR REPLACE VIEW faults AS
 WITH place AS MATERIALIZED (
     SELECT DISTINCT source_id, path, rank, zone_s FROM i_place
@@ -31,33 +23,3 @@ JOIN b_fault f ON f.rec_id = j.rec_id
 LEFT JOIN b_fault_rule r ON r.kind = f.kind
 LEFT JOIN place s ON s.source_id = f.source_id;
 
--- The attempts that faults act on: how many, and the first of them, for display; it decides nothing. L, LH and E come before
--- S, which is a consequence. `candidates`: all that nothing shows to be later than another.
-CREATE OR REPLACE VIEW i_attempt_fault AS
-WITH act AS MATERIALIZED (
-    SELECT a.run_id, a.attempt, f.rec_id, f.source_id, f.generation, f.wkey, f.pos, f.slo, f.shi, f.locking,
-        CASE WHEN f.lo_clk = 0 THEN f.lo_us END AS lo_us, CASE WHEN f.hi_clk = 0 THEN f.hi_us END AS hi_us,
-        f.severity IN ('L', 'LH', 'E') AS prime, f.severity
-    FROM i_attempt a
-    JOIN i_fault f ON f.run_id = a.run_id AND f.lo_attempt <= a.attempt AND f.hi_attempt >= a.attempt
-    WHERE f.acts AND f.severity <> 'I'
-),
-ranked AS (
-    SELECT * FROM act WHERE severity <> 'N' QUALIFY prime = bool_or(prime) OVER (PARTITION BY run_id, attempt)
-),
-kept AS (
-    SELECT *, min(hi_us) OVER a AS first_hi, min(shi) OVER a AS first_shi, min(pos) OVER w AS first_pos FROM ranked
-    WINDOW a AS (PARTITION BY run_id, attempt), w AS (PARTITION BY run_id, attempt, coalesce(wkey, rec_id::VARCHAR))
-),
-first_fault AS (
-    SELECT run_id, attempt, list(rec_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS candidates
-    FROM kept, i_lock_setting
-    WHERE pos = first_pos AND NOT coalesce(lo_us > first_hi + margin_us, false) AND NOT slo > first_shi + staleness
-    GROUP BY run_id, attempt
-),
-counted AS (
-    SELECT run_id, attempt, count(DISTINCT rec_id) AS faults, count(DISTINCT rec_id) FILTER (WHERE locking) AS locking
-    FROM act GROUP BY run_id, attempt
-)
-SELECT c.run_id, c.attempt, c.faults, c.locking, f.candidates[1] AS first_fault_rec_id, f.candidates
-FROM counted c LEFT JOIN first_fault f ON f.run_id = c.run_id AND f.attempt = c.attempt;

@@ -1,13 +1,10 @@
--- Where an event belongs: its writer, its run, its attempt. Internal (i_*): the public views stand on these.
--- Reasons and examples: docs/explanation/evidence.md. The slow, obvious twin of this SQL is tic_daemon/evidence/lock.py.
---
--- A view is planned anew in every query, and that costs more than running it. So each is one chain of CTEs that names a
--- base view once, and carries what its readers need (path, rank, zone) instead of sending them to b_source again.
+-- Which run, process and attempt the lines of each generation belong to: see ../../derive.py. Reasons and examples:
+-- docs/explanation/evidence.md. The slow, obvious twin of this SQL and the next is tic_daemon/evidence/lock.py.
 --
 -- Integers stand in for the infinities, so that comparisons stay comparisons of integers: +-4611686018427387904 (2^62).
 
 -- Settings of the lock. A session may set the variables; unset, the defaults of docs/explanation/evidence.md hold.
-CREATE OR REPLACE VIEW i_lock_setting AS
+CREATE OR REPLACE TEMP VIEW t_lock_setting_ AS
 SELECT CAST(coalesce(getvariable('tic_margin_s')::DOUBLE, 2.0) * 1000000 AS BIGINT) AS margin_us,
        coalesce(getvariable('tic_staleness')::BIGINT, 1) AS staleness;
 
@@ -21,7 +18,7 @@ SELECT CAST(coalesce(getvariable('tic_margin_s')::DOUBLE, 2.0) * 1000000 AS BIGI
 --   lo_attempt, hi_attempt  attempts that its lines may belong to: one for a known process; a line of an unknown process
 --               stays in the oldest and is held against the faults of all
 --   cut_attempt the latest by byte cuts alone
-CREATE OR REPLACE VIEW i_place AS
+CREATE OR REPLACE TEMP TABLE t_place AS
 WITH src AS MATERIALIZED (
     SELECT source_id, kind, host, root, path, role, rank, pid, coalesce(single_process, false) AS single_process,
         coalesce(stream, '') AS stream, coalesce(console, false) AS console, run_hint, run_how, zone_s
@@ -169,3 +166,11 @@ FROM writer w
 JOIN piece p ON p.source_id = w.source_id AND p.generation = w.generation
 LEFT JOIN epoch e ON e.ekey = w.ekey AND e.run_id = p.run_id
 LEFT JOIN reach a ON a.source_id = p.source_id AND a.generation = p.generation AND a.from_off = p.from_off;
+
+-- (run, attempt) pairs; `id` of the declaration, NULL for the undeclared first.
+CREATE OR REPLACE TEMP TABLE t_attempt AS
+SELECT run_id, 1::BIGINT AS attempt, NULL::VARCHAR AS id FROM (
+    SELECT run_id FROM t_place UNION SELECT run_id FROM b_run_attempt
+)
+UNION ALL
+SELECT run_id, 1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id), id FROM b_run_attempt;

@@ -1,0 +1,216 @@
+"""What follows from the events, kept as small tables: runs, writers, places, faults and the thresholds of the lock.
+
+    schema/derive/1_place.sql    which run, process and attempt the lines of each generation belong to
+    schema/derive/2_lock.sql     what each fault does, and against which thresholds records are compared
+
+The SQL there is the whole rule; each statement fills a temporary table `t_<name>` from base tables and from the ones
+before it. Afterwards `d_<name>` gets the rows that are new and closes those that no longer hold, in the transaction of
+the tick that caused it. So a view is a join of an event table with a few small tables, planned in milliseconds (the
+same SQL as views on views took seconds to plan), as-of sees what followed at that time, and any DuckDB client reads it.
+
+Nothing here is a verdict on a record: that is computed when a view is read, by comparing the record with the
+thresholds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tic_daemon.errors import StoreError
+
+if TYPE_CHECKING:
+    import duckdb
+
+DERIVE = Path(__file__).with_name("schema") / "derive"
+RETRY_S = 60.0
+LAZY_S = 2.0
+"""How long a change may wait that can only show more records to be before a fault: it locks nothing that is not."""
+
+_NEXT = "CREATE OR REPLACE TEMP"
+_STATEMENT = re.compile(rf"{_NEXT} (TABLE|VIEW) t_(\w+) AS\b.*?;\s*(?={_NEXT}|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_PLACE_TABLES = frozenset({"process_seen", "source_run", "run_attempt", "attempt_cut", "source_place", "generation"})
+_BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
+_ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One derived relation: its name, the SQL that fills `t_<name>`, and whether it is kept as `d_<name>`."""
+
+    name: str
+    sql: str
+    kept: bool
+
+
+def load(path: Path) -> tuple[Statement, ...]:
+    """The statements of one file, in order. A TEMP VIEW is a help for those after it and is not kept; so is a table
+    whose name ends in `_`."""
+    text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
+    return tuple(
+        Statement(match[2], match[0].strip(), match[1] == "TABLE" and not match[2].endswith("_"))
+        for match in _STATEMENT.finditer(text)
+    )
+
+
+class Derived:
+    """The derived tables of one open store. For the writer's connection and thread alone.
+
+    Args:
+        margin_s: seconds by which the clocks of two hosts may differ.
+        staleness: steps by which rollout and trainer may be apart.
+    """
+
+    def __init__(self, margin_s: float = 2.0, staleness: int = 1, folder: Path = DERIVE) -> None:
+        self._settings = (float(margin_s), int(staleness))
+        self._place = load(folder / "1_place.sql")
+        self._lock = load(folder / "2_lock.sql")
+        self._prints: dict[str, tuple[int, int]] = {}
+        self._acting = False  # some fault is more than a mention
+        self._asking = False  # some fault locks if its process goes on, and it has not been seen to
+        self._lazy_after = 0.0
+        self._retry_at: float | None = None  # when a failure is tried again; None: none stands
+        self.waiting = False
+        """Whether bounds wait that only sharpen what is known; they are settled before the store is closed."""
+
+    def rebuild(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        """All of it from the events, in a transaction of its own: at the start of a daemon, or when rules changed.
+
+        Tables of another program version are made anew; what followed in the past is then what follows today.
+
+        Raises:
+            StoreError: a statement failed.
+        """
+        import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
+
+        statements = (*self._place, *self._lock)
+        text = "\0".join((*(statement.sql for statement in statements), duckdb.__version__))
+        print_ = hashlib.sha256(text.encode()).hexdigest()
+        try:
+            con.execute(f"SET VARIABLE tic_margin_s = {self._settings[0]!r}")
+            con.execute(f"SET VARIABLE tic_staleness = {self._settings[1]}")
+            con.execute("BEGIN")
+            _fill(con, statements)
+            con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
+            stored = con.execute("SELECT print FROM derived").fetchone()
+            anew = stored is None or stored[0] != print_
+            if anew:
+                for name in _kept(statements):
+                    con.execute(f"DROP TABLE IF EXISTS d_{name}")
+                    con.execute(
+                        f"CREATE TABLE d_{name} AS SELECT *, 0::UBIGINT AS row_hash, NULL::TIMESTAMP AS valid_from, "  # noqa: S608
+                        f"NULL::TIMESTAMP AS valid_to FROM t_{name} LIMIT 0"
+                    )
+                con.execute("DELETE FROM derived")
+                con.execute("INSERT INTO derived VALUES (?)", [print_])
+            self._prints = {}
+            self._store(con, statements, None if anew else now)
+            con.execute("COMMIT")
+        except duckdb.Error as error:
+            con.execute("ROLLBACK")
+            raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
+        self.waiting, self._retry_at = False, None
+        self._look(con)
+
+    def usable(self) -> bool:
+        """Whether ticks are derived: not after a failure, until `rebuild` succeeds."""
+        return self._retry_at is None
+
+    def failed(self) -> None:
+        """Notes a failure: ticks are not derived until a rebuild, tried once a minute, succeeds."""
+        self._prints, self.waiting = {}, False
+        self._retry_at = time.monotonic() + RETRY_S
+
+    def retry_due(self) -> bool:
+        """Whether a rebuild should be tried after a failure."""
+        return self._retry_at is not None and time.monotonic() >= self._retry_at
+
+    def after(
+        self, con: duckdb.DuckDBPyConnection, touched: Collection[str], now: datetime, *, locking_news: bool
+    ) -> None:
+        """Within the transaction of a tick, after its rows: brings up to date what must not wait.
+
+        Args:
+            touched: tables that got rows, and "source_place" or "generation" if a source changed what places its lines,
+                or a new generation began.
+            now: the tick's observed_at.
+            locking_news: the tick brought a fault that is more than a mention.
+        """
+        names = set(touched)
+        acting = self._acting or locking_news
+        place = bool(_PLACE_TABLES & names)
+        if place:
+            _fill(con, self._place)
+            self._store(con, self._place, now)
+        if "fault" in names or (acting and place) or (self._asking and _ALIVE_TABLES & names):
+            self._settle(con, now)
+        elif acting and _BOUND_TABLES & names:
+            self.waiting = True
+
+    def due(self) -> bool:
+        """Whether bounds have waited long enough."""
+        return self.waiting and time.monotonic() >= self._lazy_after
+
+    def settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        """Settles what waits, within a transaction."""
+        if self.waiting:
+            self._settle(con, now)
+
+    def forget(self) -> None:
+        """After a transaction that was rolled back: nothing is known of what the tables hold."""
+        self._prints = {}
+
+    def _settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        started = time.monotonic()
+        _fill(con, self._lock)
+        self._store(con, self._lock, now)
+        self._look(con)
+        ended = time.monotonic()
+        self.waiting, self._lazy_after = False, ended + max(LAZY_S, 20 * (ended - started))
+
+    def _look(self, con: duckdb.DuckDBPyConnection) -> None:
+        row = con.execute(
+            "SELECT count(*) FILTER (WHERE verdict IN ('confirmed', 'suspect')), "
+            "count(*) FILTER (WHERE acts AND locks0 = 'if_continues' AND NOT locking) FROM t_fault"
+        ).fetchone()
+        assert row is not None  # noqa: S101  an aggregate always gives a row
+        self._acting, self._asking = row[0] > 0, row[1] > 0
+
+    def _store(self, con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], now: datetime | None) -> None:
+        """Brings `d_<name>` to what `t_<name>` holds. `now` None: valid since ever."""
+        prints = con.execute(
+            " UNION ALL ".join(
+                f"SELECT '{name}', count(*), coalesce(bit_xor(hash(t)), 0) FROM t_{name} t"  # noqa: S608
+                for name in _kept(statements)
+            )
+        ).fetchall()
+        for name, count, print_ in prints:
+            if self._prints.get(name) == (count, print_):
+                continue
+            con.execute(
+                f"UPDATE d_{name} SET valid_to = ? WHERE valid_to IS NULL "  # noqa: S608
+                f"AND row_hash NOT IN (SELECT hash(t) FROM t_{name} t)",
+                [now],
+            )
+            con.execute(
+                f"INSERT INTO d_{name} SELECT t.*, hash(t), coalesce(?::TIMESTAMP, '-infinity'::TIMESTAMP), NULL "  # noqa: S608
+                f"FROM t_{name} t WHERE hash(t) NOT IN (SELECT row_hash FROM d_{name} WHERE valid_to IS NULL)",
+                [now],
+            )
+            self._prints[name] = (count, print_)
+
+
+def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement]) -> None:
+    for statement in statements:
+        con.execute(statement.sql)
+
+
+def _kept(statements: Iterable[Statement]) -> list[str]:
+    return [statement.name for statement in statements if statement.kept]

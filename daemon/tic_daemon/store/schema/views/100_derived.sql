@@ -1,0 +1,26 @@
+-- What the daemon has derived from the events (derive/*.sql), as it was known at the as-of time.
+
+CREATE OR REPLACE VIEW i_place AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_place
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_attempt AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_attempt
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_fault AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_fault
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_lock AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_lock
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_attempt_fault AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_attempt_fault
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
