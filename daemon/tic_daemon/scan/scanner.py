@@ -37,7 +37,7 @@ MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
 _DIGITS: Final = frozenset("0123456789")
 _NONE: Final[list[int]] = []
-_OPENER: Final = OPENER.split()[0].encode()
+_OPENER: Final = OPENER.split()[0]
 # Literals that tell of lines which a container runtime has cut.
 _CUT: Final = (b" stdout P ", b" stderr P ")
 
@@ -156,9 +156,11 @@ class SourceScanner:
         wanted = writers.Wanted(data, state, single, engine.present)
         records, traces, cuts, wants, procs = state.records.open, state.traces.open, state.cri, state.wants, state.procs
         hits.append((size + 1, -1))  # behind the last line
+        newline_before, newline_from, newlines = data.rfind, data.find, data.count
         hit = position = 0
+        place = hits[0][0]
         while position < size:
-            target = hits[hit][0] - 1
+            target = place - 1
             if records or traces or cuts or (single and not procs):
                 target = position
             else:
@@ -170,24 +172,27 @@ class SourceScanner:
                     target = min(target, new.next(position))
             if target >= size:
                 break
-            start = data.rfind(b"\n", position, target) + 1 or position
-            end = data.find(b"\n", target) + 1 or size
-            line_no += data.count(b"\n", position, start)
+            start = newline_before(b"\n", position, target) + 1 or position
+            end = newline_from(b"\n", target) + 1 or size
+            line_no += newlines(b"\n", position, start)
             first = hit
-            while hits[hit][0] <= end:
+            while place <= end:
                 hit += 1
+                place = hits[hit][0]
             found = hits[first:hit]
-            own, rules = plan(found) if plain and found else (True, ())
-            line = "" if own else data[start : end - (data[end - 1] == 10)].decode("ascii")
-            if line and not (records or traces or cuts) and _is_one(line):
-                take(line, None, base + start, end - start, line_no, found, start, False, rules, b"")
+            line = ""
+            if plain and found and not (records or traces or cuts):
+                own, rules = plan(found)
+                line = data[start : end - (data[end - 1] == 10)].decode("ascii")
+            if line and _is_one(line) and not (own and _needs_more(line)):
+                take(line, None, base + start, end - start, line_no, found, start, own, rules, b"")
             else:
                 self._line(data, start, end, base, line_no, found, new.within(position, end) if new.places else _NONE)
             if new.places:
                 new.passed(end)
             line_no += data[end - 1] == 10
             position = end
-        line_no += data.count(b"\n", position)
+        line_no += newlines(b"\n", position)
         self._end_chunk(data, line_no)
 
     def _end_chunk(self, data: bytes, line_no: int) -> None:
@@ -237,7 +242,7 @@ class SourceScanner:
         if (state.cri or (hits and raw[:1].isdigit())) and self._cri(raw, base + start, base + end, line_no):
             return
         previous = b""
-        if _OPENER in raw:
+        if _OPENER.encode() in raw:
             before = data.rfind(b"\n", 0, start - 1) + 1 if start else 0
             previous = data[before : min(start, before + _PREVIOUS)] if start else state.previous
         if is_whole(raw):
@@ -384,11 +389,15 @@ class SourceScanner:
 
 
 def _is_one(line: str) -> bool:
-    """As `lines.is_whole`, for a line without a `[mismatch]`; nor may it be one that a container runtime has cut."""
+    """As `lines.is_whole`, for a line without escapes; nor may it be one that a container runtime has cut."""
     if line[0] in _DIGITS or ("%" in line and ("%|" in line or "% Completed |" in line)):
         return False
-    pids = line.count(" pid=")
-    return pids == 0 or (pids == 1 and line[0] == "(")
+    return " pid=" not in line or (line[0] == "(" and line.count(" pid=") == 1)
+
+
+def _needs_more(line: str) -> bool:
+    """Whether a line with a literal of the reader's own may hold several pieces, or hangs on the line before it."""
+    return line.find("[mismatch]", 1) >= 0 or _OPENER in line
 
 
 def _is_bad(line: bytes) -> bool:
