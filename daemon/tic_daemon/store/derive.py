@@ -149,7 +149,7 @@ class Derived:
         if place:
             _fill(con, self._place)
             self._store(con, self._place, now)
-        if "fault" in names or (acting and place) or (self._asking and _ALIVE_TABLES & names):
+        if place or "fault" in names or (self._asking and _ALIVE_TABLES & names):
             self._settle(con, now)
         elif acting and _BOUND_TABLES & names:
             self.waiting = True
