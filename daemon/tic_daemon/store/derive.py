@@ -132,26 +132,22 @@ class Derived:
         """Whether a rebuild should be tried after a failure."""
         return self._retry_at is not None and time.monotonic() >= self._retry_at
 
-    def after(
-        self, con: duckdb.DuckDBPyConnection, touched: Collection[str], now: datetime, *, locking_news: bool
-    ) -> None:
+    def after(self, con: duckdb.DuckDBPyConnection, touched: Collection[str], now: datetime) -> None:
         """Within the transaction of a tick, after its rows: brings up to date what must not wait.
 
         Args:
             touched: tables that got rows, and "source_place" or "generation" if a source changed what places its lines,
                 or a new generation began.
             now: the tick's observed_at.
-            locking_news: the tick brought a fault that is more than a mention.
         """
         names = set(touched)
-        acting = self._acting or locking_news
         place = bool(_PLACE_TABLES & names)
         if place:
             _fill(con, self._place)
             self._store(con, self._place, now)
         if place or "fault" in names or (self._asking and _ALIVE_TABLES & names):
             self._settle(con, now)
-        elif acting and _BOUND_TABLES & names:
+        elif self._acting and _BOUND_TABLES & names:
             self.waiting = True
 
     def due(self) -> bool:

@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
-from tic_daemon.scan.events import Event, Fault
+from tic_daemon.scan.events import Event
 from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_TABLES, STAMP, Batch
 from tic_daemon.store.derive import Derived
@@ -352,8 +352,7 @@ class Writer:
                 )
         if derive:
             try:
-                touched = self._touched(tick, bool(attempts))
-                self._derived.after(con, touched, now, locking_news=_locking_news(tick))
+                self._derived.after(con, self._touched(tick, bool(attempts)), now)
             except duckdb.Error as error:
                 raise _NotDerived(str(error)) from error
         con.execute(
@@ -491,13 +490,6 @@ def _add(tick: _Tick, events: Iterable[Event], source: SourceRow, generation: in
 
 class _NotDerived(duckdb.Error):
     """The rows of a tick are well, what should follow from them is not."""
-
-
-def _locking_news(tick: _Tick) -> bool:
-    faults = tick.batches.get("fault")
-    return faults is not None and any(
-        isinstance(event, Fault) and event.verdict != "mention" for event in faults.events
-    )
 
 
 def _placing(source: SourceRow | None) -> tuple[object, ...]:
