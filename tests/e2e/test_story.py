@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ RECORD = (
     "rank=3 repeat=0\n  scope=fixed-input intervention=none\n  metric=logprob_mae value={value} reference=trainer/old\n"
     "  self_repeat=0.0002 report=r.json classification=unknown\n"
 )
+STEP = "step:{step} - actor/grad_norm:0.25 - timing_s/step:1.5\n"
 FAULT = (
     "[rank3]: Traceback (most recent call last):\n"
     '[rank3]:   File "train.py", line 402, in <module>\n'
@@ -46,8 +48,8 @@ def test_in_a_terminal(tmp_path: Path) -> None:
     with Terminal(story.workspace) as screen:
         screen.wait_for("story", "0.00125")
         screen.press("\r")  # Enter: the run
-        screen.wait_for("story", "0.00125", "admissible")
-        story.append(RECORD.format(second=2, step=2, value="0.00375"))
+        screen.wait_for("story", "0.00125", "✓ evidence")
+        story.append(RECORD.format(second=2, step=2, value="0.00375") + STEP.format(step=2))
         screen.wait_for("0.00375")
         story.append(FAULT)
         screen.wait_for("LOCKED", "illegal")
@@ -112,7 +114,7 @@ def test_as_commands(tmp_path: Path) -> None:
     assert refused.returncode == 15
     assert str(story.watcher.process.pid) in refused.stderr  # type: ignore[union-attr]
     tic("attempt", "story", "--at", story.workspace, "--from", "now", "--reason", "restarted")
-    assert code() == 13, "the old process stays in the old attempt"
+    wait_until(lambda: code() == 15, 15)  # nothing is in the new attempt yet: the old process stays in the old one
     second = story.workspace / "none_ffff0000" / "attempt_0" / "3" / "stderr.log"
     second.parent.mkdir(parents=True)
     second.write_text(RECORD.format(second=30, step=3, value="0.001"))
@@ -137,12 +139,10 @@ def test_in_tmux(tmp_path: Path) -> None:
         )
         return done.stdout
 
-    import sys
-
     command = f"{sys.executable} -m tic_tui {story.workspace}"
     tmux("-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24", command)
     try:
-        wait_until(lambda: "LOCKED" in tmux("capture-pane", "-p"), 20, lambda: tmux("capture-pane", "-p"))
+        wait_until(lambda: "locked  story" in tmux("capture-pane", "-p"), 20, lambda: tmux("capture-pane", "-p"))
         shown = tmux("capture-pane", "-p")
         assert "story" in shown
         tmux("send-keys", "Enter")
