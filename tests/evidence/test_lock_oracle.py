@@ -1,0 +1,72 @@
+"""The views against a second set of definitions and against the truth of simulated runs.
+
+`oracle.py` was written from the rules alone, `worlds.py` from how processes, buffers, launchers and clocks behave. What is
+asked here: do the views say what the rules say, whatever the order of reading; and is nothing admissible that was truly made
+after a locking fault of its attempt.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.evidence.oracle import Oracle, Row, World
+from tests.evidence.worlds import Maker, Truth
+from tests.evidence.worldstore import Key, State, WorldStore, twin
+
+BATCH = 40  # worlds in one store: planning costs more than running
+
+
+@pytest.fixture(scope="module")
+def store() -> WorldStore:
+    return WorldStore()
+
+
+def broken(oracle: Oracle, truth: Truth, states: dict[Key, State]) -> list[tuple[Row, Row]]:
+    """(record, fault): admissible, though truly made after a locking fault of its attempt."""
+    found = []
+    for r in oracle.w.of("mismatch"):
+        run, _, state, _ = states[r.src, r.gen, r.off]
+        made, attempt = truth.made[r.src, r.gen, r.off]
+        if state != "admissible" or not truth.fair:
+            continue
+        for f in oracle.w.of("fault"):
+            rule = oracle.w.rules.get(f.kind)
+            locks = f.verdict == "confirmed" and (rule is None or (rule.locks == "always" and not rule.node_scope))
+            if locks and oracle.run_of(f.src, f.gen, f.off) == run:
+                at, of = truth.made[f.src, f.gen, f.off]
+                if of == attempt and at < made:
+                    found.append((r, f))
+    return found
+
+
+def check(store: WorldStore, seed: int) -> None:
+    made = [Maker(seed * BATCH + n, n).make() for n in range(BATCH)]
+    worlds = [world for world, _ in made]
+    store.fill([*worlds, *(twin(world) for world in worlds)], random.Random(seed))
+    states = store.states()
+    for n, (world, truth) in enumerate(made):
+        oracle = Oracle(world)
+        said = oracle.all()
+        got = {key: states.get(key) for key in said}
+        wrong = [(key, "view", got[key], "rules", said[key]) for key in said if got[key] != said[key]]
+        assert not wrong, (seed, n, wrong)
+        other = {key: states[key[0] + 10**6, key[1], key[2]][1:] for key in said}
+        assert other == {key: state[1:] for key, state in said.items()}, (seed, n)
+        assert not broken(oracle, truth, states), (seed, n, broken(oracle, truth, states))
+
+
+@settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6))
+def test_views_say_what_the_rules_say(store: WorldStore, seed: int) -> None:
+    check(store, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=100, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**9))
+def test_views_say_what_the_rules_say_at_length(store: WorldStore, seed: int) -> None:
+    check(store, seed)
