@@ -223,6 +223,7 @@ class Daemon:
             self._commit()
 
     def _drain(self, deadline: float | None) -> None:
+        self._follower.hasten()
         while deadline is None or time.monotonic() < deadline:
             self._read()
             if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):

@@ -636,3 +636,21 @@ def test_growth_rings_within_the_rest(d: Path) -> None:
         assert got == [4]
     finally:
         follower.close()
+
+
+def test_the_last_look_finds_what_no_event_told(d: Path) -> None:
+    """A file that appeared and one that grew a moment ago, with sweeps and walks far away."""
+    append(d / "a.log", b"one\n")
+    config = Config(base=d, host="h", poll=PollConfig(sweep_s=3600, rescan_s=3600))
+    follower = FileFollower([d], config, {}, FakeScanner())
+    try:
+        follower.poll(MIB, NOW)
+        follower._names.close()
+        follower._bell.close()
+        append(d / "a.log", b"two\n")
+        append(d / "b.log", b"three\n")
+        follower.hasten()
+        read = {Path(delta.source.path).name: delta.lines for delta in follower.poll(MIB, NOW) if delta.cursor}
+        assert read == {"a.log": 1, "b.log": 1}
+    finally:
+        follower.close()

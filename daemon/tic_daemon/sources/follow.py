@@ -141,6 +141,17 @@ class FileFollower:
         """Nothing more can be read right now."""
         return not (self._hot or self._network.busy() or self._network_behind or self._walk) and bool(self.survey)
 
+    def hasten(self) -> None:
+        """With the next poll names and all files are looked at anew: for the last look before an end, which no event that
+        is still on its way may escape."""
+        self._names_changed = True
+        self._rescanned_at = float("-inf")
+        self._rescan_at = self._sweep_at = self._clock()
+        for source in self._sources.values():
+            for generation in source.open.values():
+                if not generation.closed and not source.candidate.network:
+                    self._hot[generation] = source
+
     def finish(self) -> list[SourceDelta]:
         """All there is, for now: ended generations are closed, unterminated last lines become provisional rows."""
         for generation, source in list(self._ending.items()):
