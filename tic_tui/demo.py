@@ -197,7 +197,7 @@ def main(args: argparse.Namespace) -> int:
             player.cancel.set()
             player.join()
         else:
-            print(f"playing the captured run {RUN} through tic-daemon; about 20 seconds ...", flush=True)
+            print(f"playing the captured run {RUN} through tic-daemon; about 30 seconds ...", flush=True)
             player.done.wait()
         if player.failure is not None:
             raise player.failure
