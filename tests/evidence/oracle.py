@@ -230,14 +230,17 @@ class Oracle:
         declared = self.declared(run)
         if who.epoch is not None:
             shows = list(self.first_lines(who.epoch))
-            own = 1
+            own = highest = 1
             for number, a in declared:
                 if a.time is not None:
                     inside = all(at is not None and at >= a.time for _, _, at in shows)
+                    # A process whose first line tells no time may have begun before or after.
+                    possible = all(at is None or at >= a.time for _, _, at in shows) and (latest is None or latest >= a.time)
                 else:
-                    inside = all(self.past(a, src, place) for src, place, _ in shows)
+                    inside = possible = all(self.past(a, src, place) for src, place, _ in shows)
                 own = number if inside else own
-            return own, own
+                highest = number if possible else highest
+            return own, max(own, highest)
         last = 1
         for number, a in declared:
             if a.time is not None:
@@ -295,31 +298,38 @@ class Oracle:
         hi = max(real(n.stamp or 0, n.utc) + n.res for n in bounding if n.off <= later)
         return When(lo, hi, lo_clock, "utc" if utc else src.id)
 
-    @staticmethod
-    def step(row: Row) -> Span:
-        return Span() if row.step is None else Span(row.step, row.step + (1 if row.carried else 0))
+    def step(self, row: Row) -> Span:
+        """Its own, or what a neighbour says: bounds as with time."""
+        if row.step is None or not row.carried:
+            return Span() if row.step is None else Span(row.step, row.step)
+        one = bool(self.w.sources[row.src].stream) and self.who(row.src, row.gen, row.proc).key is not None
+        return Span(row.step if one or self.unbuffered(row) else -math.inf, row.step + 1 if one else math.inf)
 
     # -- order
 
-    def near(self, a: Row, b: Row) -> bool:
+    def margin(self, a: Row, b: Row) -> int:
+        """A console forwards lines of hosts that it does not name."""
         one, two = self.w.sources[a.src], self.w.sources[b.src]
-        return self.same(a, b) or (one.host == two.host and not one.console and not two.console)
+        return 0 if one.host == two.host and not one.console and not two.console else MARGIN
 
     def by_offset(self, a: Row, b: Row) -> bool:
         """Offsets decide whether a was made before b."""
         return self.same(a, b) and (self.unbuffered(b) or self.one_buffer(a, b))
 
-    def earlier(self, a: Row, b: Row, b_lo: tuple[When, Span], a_hi: tuple[When, Span]) -> bool:
-        margin = 0 if self.near(a, b) else MARGIN
-        stale = 0 if self.same(a, b) else STALENESS
-        clock = a_hi[0].hi_clock
-        by_time = clock is not None and clock == b_lo[0].lo_clock and a_hi[0].hi + margin < b_lo[0].lo
-        return by_time or a_hi[1].hi + stale < b_lo[1].lo
+    @staticmethod
+    def earlier(a: tuple[When, Span], b: tuple[When, Span], margin: int, stale: int) -> bool:
+        """By time or by step, what is bounded by `a` was made before what is bounded by `b`."""
+        clock = a[0].hi_clock
+        by_time = clock is not None and clock == b[0].lo_clock and a[0].hi + margin < b[0].lo
+        return by_time or a[1].hi + stale < b[1].lo
 
     def before(self, r: Row, f: Fault) -> bool:
         if self.by_offset(r, f.row):
             return r.place < f.row.place
-        return self.earlier(r, f.row, (f.when, f.step), (self.when(r), self.step(r)))
+        same = self.same(r, f.row)
+        return self.earlier(
+            (self.when(r), self.step(r)), (f.when, f.step), 0 if same else self.margin(r, f.row), 0 if same else STALENESS
+        )  # fmt: skip
 
     def after(self, r: Row, f: Fault) -> bool:
         """Shown to be later: chooses the words only."""
@@ -327,7 +337,7 @@ class Oracle:
             return True
         if self.by_offset(r, f.row):
             return False
-        return self.earlier(f.row, r, (self.when(r), self.step(r)), (f.when, f.step))
+        return self.earlier((f.when, f.step), (self.when(r), self.step(r)), self.margin(r, f.row), STALENESS)
 
     # -- faults
 
@@ -382,14 +392,14 @@ class Oracle:
         return spans
 
     def _fault_step(self, row: Row, when: When, run: str, first: int, last: int) -> Span:
-        if row.step is not None or first != last:
-            return self.step(row)
-        lo, hi = -math.inf, math.inf
+        known = self.step(row)
+        if (row.step is not None and not row.carried) or first != last:
+            return known
+        lo, hi = known.lo, known.hi
         for s in self.w.of("step_event"):
             if s.step is None or self.run_of(s.src, s.gen, s.off) != run or self.attempts_of(s, run) != (first, last):
                 continue
-            a, b = self.w.sources[s.src], self.w.sources[row.src]
-            margin = 0 if a.host == b.host and not a.console and not b.console else MARGIN
+            margin = self.margin(s, row)
             at = self.utc(s)
             ended = at is not None and when.lo_clock == "utc" and at + s.res + margin < when.lo
             follows = at is not None and when.hi_clock == "utc" and when.hi + margin < at

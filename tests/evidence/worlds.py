@@ -121,8 +121,10 @@ class Maker:
         def add(at: int, stream: str, table: str, step: int | None = None, **fields: object) -> None:
             found.append(Line(proc, at, stream, table, fields, step, self.chance(proc.stamps)))
 
+        # A carried step is one of two only where every step's end is printed.
+        ends = self.clean or self.chance(0.7)
         for b in self.boundaries:
-            if proc.start < b < proc.end and (self.clean or self.chance(0.7)):
+            if proc.start < b < proc.end and ends:
                 ended = self.step_at(proc, b) - 1
                 add(b, proc.step_stream, "step_event", ended, edge="end", gpu=self.chance(0.5))
                 if self.chance(0.2):
@@ -169,13 +171,20 @@ class Maker:
                 polls = sorted(self.rng.randint(proc.start, self.length) for _ in range(self.rng.randint(2, 12)))
                 for line in mine:
                     at = line.at
-                    if stream == "stdout":
+                    if stream == "stdout" and not line.first:
                         at = next((f for f in flushes if f >= at), proc.end)
                     if forwarded:
                         at = next((p for p in polls if p >= at), self.length) + self.rng.choice((0, 1)) * 0
                     found.append((at, line))
         found.sort(key=lambda pair: (pair[0], pair[1].proc.name, pair[1].stream == "stderr", pair[1].at))
         return found
+
+    @staticmethod
+    def through(lines: list[Line], stream: str) -> list[Line]:
+        """What a file of one stream gets. Every process shows itself at its start in every file that it writes."""
+        if not stream:
+            return lines
+        return [replace(line, stream=stream) for line in lines if line.first or line.stream == stream]
 
     def printed(self, src: Src, line: Line) -> tuple[int | None, int, bool]:
         if not line.stamped:
@@ -190,6 +199,7 @@ class Maker:
         """The rows of one file. `key`: of all lines, or "" where lines are marked or not; `tells_stream`: how often."""
         rng, rows = self.rng, self.world.rows
         turn = rng.randint(10, 110) * SECOND if not self.clean and self.chance(0.2) else None
+        several = len({line.proc.name for line in lines}) > 1
         gen, off = 0, 0
         seen: set[str] = set()
         marked_in: set[int] = set()
@@ -201,7 +211,9 @@ class Maker:
                 gen, off, seen, marked_in, ended, last, wants = 1, 0, set(), set(), {}, {}, set()
             proc = line.proc
             name = key
-            if not key and (self.chance(marked) or (marked and proc.name not in marked_in)):
+            # Where several write, and where a file is rotated, each shows itself: else two would be taken for one.
+            shows = several or (turn is not None and marked > 0)
+            if not key and (self.chance(marked) or (shows and proc.name not in marked_in)):
                 name = f"pid:{proc.pid}" if proc.knows_pid else f"rank:{proc.name}"
             marked_in.add(proc.name)
             pid = src.pid if key else (proc.pid if name and proc.knows_pid else None)
@@ -250,7 +262,7 @@ class Maker:
             if layout == "apart":
                 for stream in ("stdout", "stderr"):
                     src = self.source(host=host, single=single, pid=pid, stream=stream)
-                    self.write(src, [line for line in mine if line.stream == stream], 0.5, key, 0)
+                    self.write(src, self.through(mine, stream), 0.5, key, 0)
             elif layout == "merged":
                 src = self.source(host=host, single=single, pid=pid)
                 self.write(src, mine, rng.choice((0.0, 0.5)), key, rng.choice((0.0, 0.6)))
@@ -263,7 +275,7 @@ class Maker:
             here = [proc for proc in shared if proc.host == host]
             if here:
                 src = self.source(host=f"w{self.number}h{host}", stream=rng.choice(("", "", "stdout", "stderr")))
-                every = [line for proc in here for line in lines[proc.name] if src.stream in {"", line.stream}]
+                every = [line for proc in here for line in self.through(lines[proc.name], src.stream)]
                 self.write(src, every, 0.7, "", rng.choice((0.0, 0.6)))
         self.kernel(procs)
         self.runs()
@@ -301,10 +313,9 @@ class Maker:
                     hint = replace(one, run_hint=f"{name}-{self.rng.choice('ab')}", run_how=self.rng.choice(("path", "config")))
                     self.world.sources[one.id] = hint
         if self.chance(0.25):
-            for place in self.rng.sample([(r.src, r.gen, r.off) for r in self.world.rows], 2):
+            places = sorted({(r.src, r.gen, r.off) for r in self.world.rows})
+            for place in self.rng.sample(places, min(len(places), self.rng.randint(1, 2))):
                 self.world.rows.append(Row("source_run", *place, run=f"{name}-{self.rng.choice('ab')}"))
-                if self.chance(0.5):
-                    break
 
     def declare(self, cut: int) -> None:
         sizes: dict[tuple[int, int], int] = {}

@@ -101,7 +101,9 @@ class Writers:
                 first = procs.get(proc)
                 place = (generation, 0 if writer.single or first is None else first.line.offset)
                 at = None
-                if first is not None and first.line.stamp is not None:
+                # Where one process writes, unmarked lines may stand before the first that names it: their times are lost.
+                told = first is not None and (not writer.single or self.sources[source_id].single_process or first.line.offset == 0)
+                if told and first is not None and first.line.stamp is not None:
                     source = self.sources[source_id]
                     if clock_of(first.line.utc, source) == UTC_CLOCK:
                         at = to_clock(first.line.stamp, first.line.utc, source)
@@ -121,18 +123,24 @@ class Writers:
         writer = self.writer(line.source_id, line.generation, line.proc)
         if writer.epoch is not None:
             appearances = self._appearances(writer.epoch, generations)
-            own = 1
+            own = highest = 1
             for number, declaration in enumerate(self.declarations, start=2):
                 if declaration.from_us is not None:
                     fits = all(at is not None and at >= declaration.from_us for _, _, at in appearances)
+                    # A process whose first line tells no time may have begun on either side.
+                    may_fit = all(at is None or at >= declaration.from_us for _, _, at in appearances) and (
+                        latest_us is None or latest_us >= declaration.from_us
+                    )
                 else:
-                    fits = all(
+                    fits = may_fit = all(
                         source_id not in declaration.cut or place >= declaration.cut[source_id]
                         for source_id, place, _ in appearances
                     )
                 if fits:
                     own = number
-            return own, own
+                if may_fit:
+                    highest = number
+            return own, max(own, highest)
         highest = 1
         for number, declaration in enumerate(self.declarations, start=2):
             if declaration.from_us is not None:

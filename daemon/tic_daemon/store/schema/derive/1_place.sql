@@ -15,8 +15,8 @@ SELECT CAST(coalesce(getvariable('tic_margin_s')::DOUBLE, 2.0) * 1000000 AS BIGI
 --   wkey        the writer; equal wkey is the same process. NULL: unknown, never the same as any other
 --   ekey        the process epoch, the same in all sources of a host. NULL: unknown
 --   stream0     the source's stream: stdout | stderr | '' (both, or unknown)
---   lo_attempt, hi_attempt  attempts that its lines may belong to: one for a known process; a line of an unknown process
---               stays in the oldest and is held against the faults of all
+--   lo_attempt, hi_attempt  attempts that its lines may belong to: one for a process whose start is known; a line of any
+--               other stays in the oldest and is held against the faults of all
 --   cut_attempt the latest by byte cuts alone
 CREATE OR REPLACE TEMP TABLE t_place AS
 WITH src AS MATERIALIZED (
@@ -96,7 +96,10 @@ known AS (
 ),
 writer AS MATERIALIZED (
     SELECT source_id, generation, proc, stamp, stamp_utc, procs, host, console, stream0, zone_s, declared_single, kind, path, role,
-        rank, single, pid, CASE WHEN single THEN 0 ELSE first_off END AS first_off,
+        rank, single, pid, CASE WHEN single THEN 0 ELSE known.first_off END AS first_off,
+        CASE WHEN single AND NOT declared_single AND known.first_off > 0 THEN NULL
+             WHEN stamp_utc THEN epoch_us(stamp)
+             WHEN zone_s IS NOT NULL THEN epoch_us(stamp) - zone_s::BIGINT * 1000000 END AS begun_us,
         CASE WHEN NOT single AND proc = '' THEN NULL
              WHEN NOT console AND pid IS NOT NULL THEN source_id || '#' || pid
              WHEN single THEN source_id || ':' || generation
@@ -115,20 +118,24 @@ declared AS MATERIALIZED (
 ),
 cut AS MATERIALIZED (SELECT id, source_id, generation, byte_offset FROM b_attempt_cut),
 -- The attempt that a process started in: the latest whose cut no appearance of it, in any source, precedes. A source
--- without a cut appeared later.
+-- without a cut appeared later. A process whose first line tells no time may have begun on either side of a cut by time:
+-- its records stay in the older attempt, and its faults act on both. In a file of one process, unmarked lines may stand
+-- before the first that names it; what time those had is not known.
 epoch AS (
-    SELECT ekey, run_id, max(attempt) AS attempt FROM (
+    SELECT ekey, run_id, max(attempt) FILTER (WHERE ok) AS attempt, max(attempt) FILTER (WHERE possible) AS hi_attempt
+    FROM (
         SELECT w.ekey, d.run_id, d.attempt,
-            bool_and(CASE WHEN d.from_kind = 'time'
-                          THEN coalesce((w.stamp_utc OR w.zone_s IS NOT NULL) AND d.from_us <= epoch_us(w.stamp)
-                                        - CASE WHEN w.stamp_utc THEN 0 ELSE w.zone_s::BIGINT * 1000000 END, false)
-                          ELSE c.id IS NULL OR w.generation > c.generation
-                               OR (w.generation = c.generation AND w.first_off >= c.byte_offset) END) AS ok
-        FROM writer w CROSS JOIN declared d
-        LEFT JOIN cut c ON c.id = d.id AND c.source_id = w.source_id
-        WHERE w.ekey IS NOT NULL AND (w.proc <> '' OR w.procs = 0)
+            bool_and(CASE WHEN d.from_kind = 'time' THEN coalesce(d.from_us <= w.begun_us, false) ELSE at_or_after END) AS ok,
+            bool_and(CASE WHEN d.from_kind = 'time' THEN coalesce(d.from_us <= w.begun_us, true) ELSE at_or_after END) AS possible
+        FROM (
+            SELECT w.ekey, w.begun_us, d.id, c.id IS NULL OR w.generation > c.generation
+                   OR (w.generation = c.generation AND w.first_off >= c.byte_offset) AS at_or_after
+            FROM writer w CROSS JOIN declared d
+            LEFT JOIN cut c ON c.id = d.id AND c.source_id = w.source_id
+            WHERE w.ekey IS NOT NULL AND (w.proc <> '' OR w.procs = 0)
+        ) w JOIN declared d ON d.id = w.id
         GROUP BY w.ekey, d.run_id, d.attempt
-    ) WHERE ok GROUP BY ekey, run_id
+    ) GROUP BY ekey, run_id
 ),
 cut_edge AS (
     SELECT source_id, generation, byte_offset AS off FROM cut WHERE byte_offset > 0 UNION SELECT source_id, generation, 0 FROM cut
@@ -160,8 +167,8 @@ SELECT row_number() OVER (ORDER BY w.source_id, w.generation, w.proc, p.from_off
     w.source_id, w.generation, w.proc, p.from_off, p.to_off, p.run_id, p.run_how, w.wkey, w.ekey, w.host, w.console, w.stream0,
     w.zone_s, w.declared_single, w.pid, w.kind, w.path, w.role, w.rank, w.stamp AS first_stamp, w.stamp_utc AS first_utc,
     CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE 1 END AS lo_attempt,
-    CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE coalesce(a.attempt, 1) END AS hi_attempt,
-    coalesce(a.cut_attempt, 1) AS cut_attempt
+    CASE WHEN w.ekey IS NOT NULL THEN greatest(e.attempt, e.hi_attempt, 1) ELSE coalesce(a.attempt, 1) END AS hi_attempt,
+    CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE coalesce(a.cut_attempt, 1) END AS cut_attempt
 FROM writer w
 JOIN piece p ON p.source_id = w.source_id AND p.generation = w.generation
 LEFT JOIN epoch e ON e.ekey = w.ekey AND e.run_id = p.run_id
