@@ -123,9 +123,16 @@ def time_bounds(line: Line, source: Source, later: list[Line], known_writer: boo
     return Bounds(lo, hi, lo_clock, hi_clock)
 
 
-def step_bounds(line: Line) -> Bounds:
-    """The step that `line` belongs to: its own; a step carried from a line that ended N is [N, N + 1]; else unknown."""
+def step_bounds(line: Line, source: Source, known_writer: bool) -> Bounds:
+    """The step that `line` belongs to: its own; else [N, N + 1] by the line of its process that ended N; else unknown.
+
+    What a neighbour says bounds from below what was not held in a buffer, and from above what shared one with it.
+    """
     if line.step is None:
         return Bounds()
     step = max(min(line.step, STEP_LIMIT), -STEP_LIMIT)
-    return Bounds(step, step + (1 if line.carried else 0))
+    if not line.carried:
+        return Bounds(step, step)
+    one_pipe = source.stream != "" and known_writer
+    unheld = one_pipe or stream_of(line, source) == "stderr"
+    return Bounds(step if unheld else -INF, step + 1 if one_pipe else INF)

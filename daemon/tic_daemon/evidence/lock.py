@@ -87,6 +87,11 @@ def same_writer(a: Placed, b: Placed) -> bool:
     return a.writer.key is not None and a.writer.key == b.writer.key
 
 
+def _one_process(a: Placed, b: Placed) -> bool:
+    """Surely one process. A line without a name in a file with one name may be another's: no clock or step is shared."""
+    return same_writer(a, b) and (a.source.single_process or a.line.proc == b.line.proc)
+
+
 def _one_pipe(a: Placed, b: Placed) -> bool:
     """Lines of one writer through one buffer: one known stream, one process name unless the file is one process."""
     return bool(a.stream) and a.stream == b.stream and (a.source.single_process or a.line.proc == b.line.proc)
@@ -116,7 +121,7 @@ def before(r: Placed, f: Placed, setting: Setting) -> bool:
     """
     if ordered(r, f):
         return r.line.place < f.line.place
-    if same_writer(r, f):
+    if _one_process(r, f):
         return _earlier(r, f, 0, 0)
     return _earlier(r, f, 0 if _one_clock(r, f) else setting.margin_us, setting.staleness)
 
@@ -167,17 +172,18 @@ class Lock:
         time = time_bounds(line, source, later, writer.key is not None)
         latest = time.hi if is_fault and time.hi_clock == UTC_CLOCK else None
         attempts = self._writers.attempts(line, self._generations, latest)
-        return Placed(line, source, writer, stream_of(line, source), time, step_bounds(line), attempts)
+        return Placed(line, source, writer, stream_of(line, source), time, step_bounds(line, source, writer.key is not None), attempts)
 
     @cached_property
     def _placed_steps(self) -> list[tuple[Placed, int, bool]]:
         return [(self.place(s.line), max(min(s.step, STEP_LIMIT), -STEP_LIMIT), s.ended) for s in self._steps]
 
     def _with_step(self, fault: Placed) -> Placed:
-        """A fault without a step lies between the steps of its attempt that are surely earlier and surely later."""
-        if fault.line.step is not None or fault.attempts[0] != fault.attempts[1]:
+        """A fault that prints no step lies between the steps of its attempt that are surely earlier and surely later."""
+        exact = fault.line.step is not None and not fault.line.carried
+        if exact or fault.attempts[0] != fault.attempts[1]:
             return fault
-        lo, hi = -INF, INF
+        lo, hi = fault.step.lo, fault.step.hi
         for step, number, ended in self._placed_steps:
             if step.attempts != fault.attempts:
                 continue

@@ -10,7 +10,7 @@
 CREATE OR REPLACE TEMP TABLE t_fault AS
 WITH place AS MATERIALIZED (SELECT * FROM t_place),
 placed AS MATERIALIZED (
-    SELECT f.rec_id, f.host, f.source_id, f.generation, f.byte_offset, f.proc, f.pid, f.step, f.step_carried, f.kind, f.verdict,
+    SELECT f.rec_id, f.host, f.source_id, f.generation, f.byte_offset, f.proc, f.pid, f.kind, f.verdict,
         f.text, lower(f.bus) AS bus, lower(f.node) AS node, p.run_id, p.wkey, p.ekey, p.declared_single, p.console, p.lo_attempt,
         p.hi_attempt, p.cut_attempt, p.stream0, CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END AS estream,
         f.generation::BIGINT * 17592186044416 + f.byte_offset AS pos,
@@ -22,7 +22,16 @@ placed AS MATERIALIZED (
              WHEN CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END = 'stderr' OR (p.stream0 <> '' AND p.wkey IS NOT NULL)
              THEN f.after_stamp END AS low,
         CASE WHEN f.stamp IS NOT NULL THEN f.stamp_utc ELSE f.after_utc END AS low_utc,
-        f.stamp_res_us AS res_us
+        f.stamp_res_us AS res_us, f.step IS NOT NULL AND NOT coalesce(f.step_carried, false) AS exact,
+        -- A carried step is what a neighbour says, too: it bounds from below what was not held in a buffer, and from above
+        -- what went through one buffer with it.
+        CASE WHEN f.step IS NOT NULL AND (NOT coalesce(f.step_carried, false) OR (p.stream0 <> '' AND p.wkey IS NOT NULL)
+                  OR CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END = 'stderr')
+             THEN least(greatest(f.step, -2305843009213693952), 2305843009213693952) END AS own_slo,
+        CASE WHEN f.step IS NOT NULL AND NOT coalesce(f.step_carried, false)
+             THEN least(greatest(f.step, -2305843009213693952), 2305843009213693952)
+             WHEN f.step IS NOT NULL AND p.stream0 <> '' AND p.wkey IS NOT NULL
+             THEN least(greatest(f.step, -2305843009213693952), 2305843009213693952) + 1 END AS own_shi
     FROM b_fault f
     LEFT JOIN place p ON p.source_id = f.source_id AND p.generation = f.generation AND p.proc = f.proc
         AND f.byte_offset >= p.from_off AND f.byte_offset < p.to_off
@@ -154,7 +163,7 @@ judged AS MATERIALIZED (
              ELSE f.verdict END AS now_verdict
     FROM fault f LEFT JOIN went_on n ON n.wkey = f.wkey LEFT JOIN timely d ON d.rec_id = f.rec_id AND d.run_id = f.run_id
 ),
--- Steps of the attempt that are surely earlier or surely later bound a fault that names none. An open bound is a number
+-- Steps of the attempt that are surely earlier or surely later bound a fault that prints none. An open bound is a number
 -- that no time reaches, not NULL: an ASOF join of DuckDB 1.5.6 takes a NULL on its left for the greatest value when its
 -- inputs are small, and finds a row.
 lost AS MATERIALIZED (
@@ -162,7 +171,7 @@ lost AS MATERIALIZED (
         coalesce(CASE WHEN lo_clk = 0 THEN lo_us END, -4611686018427387904) AS lo_us,
         coalesce(CASE WHEN hi_clk = 0 THEN hi_us END, 4611686018427387904) AS hi_us,
         '' AS any_host, CASE WHEN NOT console THEN 'h' || host END AS own_host
-    FROM judged WHERE step IS NULL AND (locking OR voiding) AND lo_attempt = hi_attempt
+    FROM judged WHERE NOT exact AND (locking OR voiding) AND lo_attempt = hi_attempt
 ),
 step_place AS MATERIALIZED (
     SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, wkey, console, declared_single, stream0, zone_s
@@ -224,11 +233,9 @@ bounded AS (
 SELECT j.rec_id, j.run_id, j.lo_attempt, j.hi_attempt, j.source_id, j.generation, j.byte_offset, j.pos, j.host, j.console, j.proc,
     j.pid, j.wkey, j.estream, j.kind, j.severity, j.locks0, j.has_rule, j.verdict, j.now_verdict, j.mapped, j.echo_of, j.acts,
     j.locking, j.voiding, j.lo_us, coalesce(j.lo_clk, -1) AS lo_clk, j.hi_us, coalesce(j.hi_clk, -1) AS hi_clk,
-    -- greatest() and least() pass over NULL, so a missing step must be told apart first.
-    coalesce(CASE WHEN j.step IS NOT NULL THEN least(greatest(j.step, -2305843009213693952), 2305843009213693952) END,
-             b.slo, -4611686018427387904) AS slo,
-    coalesce(CASE WHEN j.step IS NOT NULL THEN least(greatest(j.step, -2305843009213693952), 2305843009213693952) END
-             + CASE WHEN j.step_carried THEN 1 ELSE 0 END, b.shi, 4611686018427387904) AS shi
+    -- greatest() and least() pass over NULL: the tighter of what is known.
+    coalesce(CASE WHEN j.exact THEN j.own_slo ELSE greatest(j.own_slo, b.slo) END, -4611686018427387904) AS slo,
+    coalesce(CASE WHEN j.exact THEN j.own_shi ELSE least(j.own_shi, b.shi) END, 4611686018427387904) AS shi
 FROM judged j
 LEFT JOIN bounded b ON b.rec_id = j.rec_id AND b.run_id = j.run_id AND b.lo_attempt = j.lo_attempt;
 
@@ -291,15 +298,19 @@ void_part AS MATERIALIZED (
     ) GROUP BY zid, lo
 ),
 void AS (
-    SELECT zid, min(lo) AS void_lo, max(hi) AS void_hi, count(*) AS voids,
-        string_agg(lo::VARCHAR, ',' ORDER BY lo) AS void_los, string_agg(hi::VARCHAR, ',' ORDER BY lo) AS void_his,
-        CASE WHEN max(hi)::HUGEINT - min(lo) < 1000000
-             THEN string_agg(repeat('0', gap) || repeat('1', CASE WHEN hi::HUGEINT - lo < 1000000 THEN hi - lo + 1 ELSE 0 END), '' ORDER BY lo)::BIT
-             END AS void_bits
+    SELECT zid, void_lo, void_hi, voids, void_los, void_his,
+        CASE WHEN voids > 1 AND void_hi::HUGEINT - void_lo < 1000000 THEN coalesce(nullif(bits, ''), '0')::BIT END AS void_bits
     FROM (
-        SELECT zid, lo, hi, CASE WHEN lo::HUGEINT - lag(hi) OVER w < 1000000 THEN lo - lag(hi) OVER w - 1 ELSE 0 END AS gap
-        FROM void_part WINDOW w AS (PARTITION BY zid ORDER BY lo)
-    ) GROUP BY zid
+        SELECT zid, min(lo) AS void_lo, max(hi) AS void_hi, count(*) AS voids,
+            string_agg(lo::VARCHAR, ',' ORDER BY lo) AS void_los, string_agg(hi::VARCHAR, ',' ORDER BY lo) AS void_his,
+            string_agg(repeat('0', CASE WHEN gap < 1000000 THEN gap::BIGINT ELSE 0 END)
+                       || repeat('1', CASE WHEN width < 1000000 THEN width::BIGINT ELSE 0 END), '' ORDER BY lo) AS bits
+        FROM (
+            SELECT zid, lo, hi, (hi::HUGEINT - lo + 1) AS width,
+                coalesce(lo::HUGEINT - lag(hi) OVER (PARTITION BY zid ORDER BY lo) - 1, 0) AS gap
+            FROM void_part
+        ) GROUP BY zid
+    )
 ),
 -- Hosts and clocks that matter: records elsewhere are all alike.
 fault_host AS (SELECT DISTINCT zid, host FROM fault WHERE NOT console),
@@ -406,9 +417,11 @@ own_bound AS (
 own_sight AS MATERIALIZED (
     SELECT v.cid,
         CASE WHEN v.clk < 0 OR f.lo_clk <> v.clk THEN -4611686018427387904
-             WHEN f.wkey = v.wkey OR (v.hkey <> '' AND f.host = v.hkey AND NOT f.console) THEN f.lo_us
+             WHEN (f.wkey = v.wkey AND (v.declared_single OR f.proc = v.proc))
+               OR (v.hkey <> '' AND f.host = v.hkey AND NOT f.console) THEN f.lo_us
              ELSE f.lo_us - o.margin_us END AS x,
-        CASE WHEN f.slo = -4611686018427387904 OR f.wkey = v.wkey THEN f.slo ELSE f.slo - o.staleness END AS s,
+        CASE WHEN f.slo = -4611686018427387904 OR (f.wkey = v.wkey AND (v.declared_single OR f.proc = v.proc)) THEN f.slo
+             ELSE f.slo - o.staleness END AS s,
         CASE WHEN f.hi_clk <> 0 THEN 4611686018427387904
              WHEN v.hkey <> '' AND f.host = v.hkey AND NOT f.console THEN f.hi_us ELSE f.hi_us + o.margin_us END AS late_utc,
         CASE WHEN v.naive_clk < 0 OR f.hi_clk <> v.naive_clk THEN 4611686018427387904
@@ -473,6 +486,8 @@ decided AS (
     FROM looked v
 )
 SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id, p.lo_attempt, p.zone_s, p.path,
+    p.stream0 <> '' AND p.wkey IS NOT NULL AS one_pipe,
+    (p.stream0 <> '' AND p.wkey IS NOT NULL) OR CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END = 'stderr' AS not_held,
     CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
     CASE WHEN v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
     b.own_off, b.own_late, e.points, e.x1, e.s1, e.xk, e.sk, e.xs, e.ss,

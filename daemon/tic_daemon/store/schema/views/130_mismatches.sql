@@ -12,7 +12,7 @@ SELECT h.*,
                    ELSE false END END AS locked,
     coalesce(h.shi >= h.lock_slo, false) AS reported_late,
     CASE WHEN h.shi >= h.void_lo AND h.slo <= h.void_hi
-         THEN CASE WHEN h.voids = 1 OR h.step IS NULL THEN true
+         THEN CASE WHEN h.voids = 1 OR h.slo = -4611686018427387904 OR h.shi = 4611686018427387904 THEN true
                    WHEN h.void_bits IS NOT NULL
                    THEN get_bit(h.void_bits, greatest(h.slo - h.void_lo, 0)::INTEGER) = 1
                      OR get_bit(h.void_bits, least(h.shi - h.void_lo, h.void_hi - h.void_lo)::INTEGER) = 1
@@ -30,9 +30,10 @@ SELECT h.*,
     CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at
 FROM (
     SELECT m.*, k.run_id AS place_run_id, k.* EXCLUDE (source_id, generation, proc, code, from_off, to_off, run_id),
-        CASE WHEN m.step IS NULL THEN -4611686018427387904
+        -- A carried step bounds from below what was not held in a buffer, from above what shared one with its step line.
+        CASE WHEN m.step IS NULL OR (m.step_carried AND NOT coalesce(k.not_held, false)) THEN -4611686018427387904
              ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952) END AS slo,
-        CASE WHEN m.step IS NULL THEN 4611686018427387904
+        CASE WHEN m.step IS NULL OR (m.step_carried AND NOT coalesce(k.one_pipe, false)) THEN 4611686018427387904
              ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952)
                   + CASE WHEN m.step_carried THEN 1 ELSE 0 END END AS shi,
         CASE WHEN m.stamp IS NULL THEN m.byte_offset ELSE epoch_us(m.stamp) + m.stamp_res_us - k.shift_us END AS x
