@@ -129,6 +129,22 @@ def test_nothing_from_outside_reaches_the_terminal_raw(locked_report: Report) ->
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", locked_report.text)
 
 
+def test_the_run_is_judged_as_check_does(tmp_path: Path, locked_report: Report) -> None:
+    assert "  check       13, locked by a fault\n" in locked_report.text
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    path = "/jobs/worker-0.log"
+    row = SourceRow(source_id("node7", "file", path), kind="file", host="node7", root="/jobs", path=path, run_hint="r")
+    try:
+        events = (ProcessSeen(At(0, 5, 1)), StepEvent(At(0, 5, 1, step=1), "end", True, "step"))
+        delta = SourceDelta(row, CursorRow(row.source_id, 0, byte_offset=5, path=path), events, bytes=5, lines=1)
+        writer.commit([delta], began_at=BEGAN, lag_us=0)
+    finally:
+        writer.close()
+    nothing = told(tmp_path)
+    assert nothing.code == 15
+    assert "  check       15, no evidence\n              attempt 1 has no mismatch record\n" in nothing.text
+
+
 def test_exit_codes(tmp_path: Path, locked_report: Report) -> None:
     assert locked_report.code == 13
     for name, mark, expected in (("well", False, 14), ("marked", True, 12)):
@@ -160,6 +176,8 @@ def test_json_is_the_same_report(locked: Path) -> None:
     assert data["connection"]["kind"] == "file"
     (run,) = data["runs"]
     assert (run["run_id"], run["locked"], run["last_step"]) == ("grpo-a", True, 6)
+    assert run["exit_code"] == 13
+    assert run["findings"][0] == "grpo-a: locked by a fault (exit code 13)"
     assert run["marks"][0]["reason"] == HOSTILE  # exact, as it is for programs
     assert b"\x1b" not in done.stdout
 
