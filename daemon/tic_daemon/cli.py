@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tic_daemon import __version__
 from tic_daemon.errors import TicError
+from tic_daemon.output import complain, say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,10 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = args.run(args)
         return code
     except TicError as error:
-        print(f"tic-daemon: {error}", file=sys.stderr)
+        complain(error)
         return error.exit_code
-    except BrokenPipeError:
-        return 0  # the reader of our output went away, e.g. `| head`
     except KeyboardInterrupt:
         return 130
 
@@ -117,7 +116,7 @@ def _doctor(args: argparse.Namespace) -> int:
     roots = [Path(root) for root in args.roots] or [Path()]
     config = load_config(args.config, workspace=default_workspace(roots))
     report = doctor.examine(roots, config)
-    print(doctor.as_json(report) if args.json else doctor.as_text(report))
+    say(doctor.as_json(report) if args.json else doctor.as_text(report))
     return 0
 
 

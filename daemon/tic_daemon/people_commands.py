@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tic_daemon.errors import TicError, UnknownRunError
+from tic_daemon.errors import StoreError, TicError, UnknownRunError
+from tic_daemon.output import printable, say
+from tic_daemon.store.layout import local_host, stores_under
+from tic_daemon.store.offline import take_in_spool
+from tic_daemon.store.owner import live_owner
 from tic_daemon.store.reader import Reader, open_reader
 from tic_daemon.store.spool import Spool
 
@@ -41,17 +44,13 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
     check = commands.add_parser("check", help="exit code by what the evidence of a run is; for acceptance scripts")
     check.add_argument("run_id", metavar="RUN")
-    check.add_argument(
-        "--at", type=Path, default=Path(), metavar="PATH", help="workspace; default: the current directory"
-    )
+    check.add_argument("--at", default=".", metavar="PATH", help="workspace; default: the current directory")
     check.add_argument("--json", action="store_true", help="as JSON")
     check.set_defaults(run=_check)
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--at", type=Path, default=Path(), metavar="PATH", help="workspace; default: the current directory"
-    )
+    parser.add_argument("--at", default=".", metavar="PATH", help="workspace; default: the current directory")
     parser.add_argument("--reason", required=True, help="why; kept with your name and the time")
 
 
@@ -64,8 +63,23 @@ def _attempt(args: argparse.Namespace) -> int:
         reader.close()
     Spool.at(args.at).attempt(args.run_id, reason=args.reason, from_kind=kind, from_time=moment, cut=cut)
     where = f"at {moment} UTC" if moment is not None else "where its sources stand now"
-    print(f"a new attempt of {args.run_id} begins {where}")
+    say(printable(f"a new attempt of {args.run_id} begins {where}{_take_in(Path(args.at))}"))
     return 0
+
+
+def _take_in(at: Path) -> str:
+    """Without a daemon on a store of this machine, takes the spool in now: which lines belong to an attempt is worked
+    out by whoever writes the store. Returns what is to be added to the answer."""
+    for layout in stores_under(at):
+        if live_owner(layout.owner_file) is not None:
+            return ""  # its daemon takes it in within a second
+        if layout.host == local_host() and layout.database.exists():
+            try:
+                take_in_spool(layout)
+            except StoreError as error:
+                return f"; it counts when the store can be written again ({error.what})"
+            return ""
+    return "; it counts as soon as the daemon of the store takes it in"
 
 
 def _start(reader: Reader, text: str) -> tuple[str, datetime | None, Cut]:
@@ -82,7 +96,10 @@ def _start(reader: Reader, text: str) -> tuple[str, datetime | None, Cut]:
             ) from None
         return "source", None, _cut_at(reader, path, int(offset))
     if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
+        try:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
+        except OverflowError:
+            raise TicError(f"--from {text} is outside the calendar", "e.g. --from 2026-11-29T21:40:00") from None
     return "time", moment, []
 
 
@@ -110,10 +127,11 @@ def _cut_at(reader: Reader, path: str, offset: int) -> Cut:
     }
     if not named:
         raise TicError(f"no source {path} in this store", "`tic-tui sql` with SELECT path FROM sources lists them")
-    return [
-        (source, generation, offset if (source, generation) in named else end)
-        for source, generation, end in _ends(reader)
-    ]
+    ends = _ends(reader)
+    size = max(end for source, generation, end in ends if (source, generation) in named)
+    if offset > size:  # a slip of the finger: nothing would ever begin there
+        raise TicError(f"{path} has {size} bytes: nothing begins at {offset}", "name an offset inside the file")
+    return [(source, generation, offset if (source, generation) in named else end) for source, generation, end in ends]
 
 
 def _mark(args: argparse.Namespace) -> int:
@@ -134,7 +152,7 @@ def _mark(args: argparse.Namespace) -> int:
     row = Spool.at(args.at).mark(
         args.run_id, reason=args.reason, verdict=verdict, scope=scope, attempt=attempt, target=target
     )
-    print(f"{verdict}: {scope} of {args.run_id}, by {row.who}; mark {row.id}")
+    say(printable(f"{verdict}: {scope} of {args.run_id}, by {row.who}; mark {row.id}"))
     return 0
 
 
@@ -173,7 +191,5 @@ def _check(args: argparse.Namespace) -> int:
     finally:
         reader.close()
     text = json.dumps({"run": args.run_id, "exit_code": code, "findings": lines}) if args.json else "\n".join(lines)
-    # A character that the terminal's encoding lacks must not turn a finding into a crash.
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))
+    say(text)
     return code

@@ -123,6 +123,9 @@ def test_as_commands(tmp_path: Path) -> None:
     assert code() == 0
     tic("mark", "story", "--at", story.workspace, "--attempt", "2", "--reason", "without a daemon")
     assert code() == 12
+    tic("attempt", "story", "--at", story.workspace, "--from", "now", "--reason", "a third, without a daemon")
+    assert code() == 15, "the third attempt has no evidence yet"
+    tic("mark", "story", "--at", story.workspace, "--attempt", "3", "--reason", "known at once")
 
 
 @pytest.mark.tmux

@@ -72,6 +72,11 @@ def stream_of(line: Line, source: Source) -> str:
     return line.stream or source.stream
 
 
+def written_at_once(line: Line, source: Source) -> bool:
+    """Standard error is not buffered: the line was written when it was made. What a console forwards was held on its way."""
+    return stream_of(line, source) == "stderr" and not source.console
+
+
 def clock_of(utc: bool, source: Source) -> int:
     """The clock of a stamp: UTC, or the source's own."""
     return UTC_CLOCK if utc or source.zone_s is not None else source.source_id
@@ -90,7 +95,7 @@ def bounded_by_next(line: Line, later: Line, source: Source, known_writer: bool)
     something only of what went through the same buffer.
     """
     stream = stream_of(later, source)
-    return stream == "stderr" or (known_writer and stream != "" and stream == stream_of(line, source))
+    return written_at_once(later, source) or (known_writer and stream != "" and stream == stream_of(line, source))
 
 
 def time_bounds(line: Line, source: Source, later: list[Line], known_writer: bool) -> Bounds:
@@ -108,7 +113,7 @@ def time_bounds(line: Line, source: Source, later: list[Line], known_writer: boo
         return Bounds(start, start + line.res, clock, clock)
     lo, lo_clock = -INF, NO_CLOCK
     # The neighbour before was written earlier; that bounds this line if it was not itself held in a buffer.
-    unheld = stream_of(line, source) == "stderr" or (source.stream != "" and known_writer)
+    unheld = written_at_once(line, source) or (source.stream != "" and known_writer)
     if line.after is not None and unheld:
         lo, lo_clock = to_clock(line.after, line.after_utc, source), clock_of(line.after_utc, source)
     hi, hi_clock = INF, NO_CLOCK
@@ -134,5 +139,5 @@ def step_bounds(line: Line, source: Source, known_writer: bool) -> Bounds:
     if not line.carried:
         return Bounds(step, step)
     one_pipe = source.stream != "" and known_writer
-    unheld = one_pipe or stream_of(line, source) == "stderr"
+    unheld = one_pipe or written_at_once(line, source)
     return Bounds(step if unheld else -INF, step + 1 if one_pipe else INF)

@@ -25,6 +25,7 @@ from tic_daemon.evidence.bounds import (
     step_bounds,
     stream_of,
     time_bounds,
+    written_at_once,
 )
 from tic_daemon.evidence.writers import Writer, Writers
 
@@ -98,8 +99,8 @@ def _one_pipe(a: Placed, b: Placed) -> bool:
 
 
 def ordered(a: Placed, b: Placed) -> bool:
-    """Whether offsets decide if a was made before b. What is on standard error was written when it was made."""
-    return same_writer(a, b) and (b.stream == "stderr" or _one_pipe(a, b))
+    """Whether offsets decide if a was made before b."""
+    return same_writer(a, b) and (written_at_once(b.line, b.source) or _one_pipe(a, b))
 
 
 def _one_clock(a: Placed, b: Placed) -> bool:
@@ -128,7 +129,8 @@ def before(r: Placed, f: Placed, setting: Setting) -> bool:
 
 def after(r: Placed, f: Placed, setting: Setting) -> bool:
     """The bytes show that r was made after f. Only chooses the words of a reason."""
-    if same_writer(r, f) and (r.stream == "stderr" or _one_pipe(r, f)) and r.line.place > f.line.place:
+    at_once = written_at_once(r.line, r.source)
+    if same_writer(r, f) and (at_once or _one_pipe(r, f)) and r.line.place > f.line.place:
         return True
     margin = 0 if _one_clock(r, f) else setting.margin_us
     return not ordered(r, f) and _earlier(f, r, margin, setting.staleness)

@@ -16,7 +16,7 @@ from tic_daemon.scan.state import Proc, State
 from tic_daemon.scan.tracebacks import OPENER, Trace
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.values import integer, pci
-from tic_daemon.scan.verdict import MENTION, verdict, without_cuda, wrap_fits
+from tic_daemon.scan.verdict import MENTION, foreign_rank, verdict, without_cuda, wrap_fits
 from tic_daemon.scan.wrapped import Wrapped
 from tic_daemon.scan.wrappers import peel
 
@@ -212,7 +212,9 @@ class PieceReader:
         named = named or last in _LAUNCHERS
         excepthook = last == "rank"
         bare_after_error = line.bare and peel(clean(previous), self.state.years).level_class == "error"
-        proven = error or excepthook or bool(self.single) or named or bare_after_error or bool(head)
+        # The interpreter writes its tracebacks to stderr: bare ones in a file of stdout are printed text.
+        own_file = bool(self.single) and self.traits.stream != "stdout"
+        proven = error or excepthook or own_file or named or bare_after_error or bool(head)
         needs_files = not (error or excepthook)
         who = (key, line.pid, line.rank, line.actor)
         self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no))
@@ -288,7 +290,7 @@ class PieceReader:
         quoted = self.state.quotes.get(piece.key)
         actor = line.actor or (self.actor if self.single else "")
         groups = hit.groupdict()
-        foreign = bool(self.single and traits.rank is not None and line.rank not in {None, traits.rank})
+        foreign = bool(self.single) and line.rank is not None and foreign_rank(line.rank, traits)
         judged = verdict(
             rule, line, anchored=anchored, trusted=trace is not None and trace.trusted,
             quoted=quoted is not None and piece.offset - quoted <= QUOTE_BYTES,

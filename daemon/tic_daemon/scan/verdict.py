@@ -28,6 +28,9 @@ _NO_CUDA: Final = (
 )  # fmt: skip
 
 
+_PROGRAMS: Final = frozenset({"ray", "vllm", "syslog"})
+
+
 def without_cuda(actor: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
     """Whether the writer has no CUDA context, so that its fault texts are copies or quotations."""
     if actor:
@@ -35,12 +38,24 @@ def without_cuda(actor: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
     return traits.role == "driver" and traits.framework == "ray" and wrapped.bare
 
 
+def foreign_rank(rank: int, traits: SourceTraits) -> bool:
+    """Whether a `[rankN]:` in a file of one process names another rank than that process'.
+
+    torchrun's directories are named by the local rank r. On a later node the rank is at least the number of processes
+    a node, which is at least r + 1, more: n >= 2r + 1. Only stderr shows such prefixes of the process itself.
+    """
+    if traits.rank is None or rank == traits.rank:
+        return False
+    return not (traits.framework == "torchrun" and traits.stream == "stderr" and rank > 2 * traits.rank)
+
+
 def wrap_fits(wrap: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
     """Whether the wrapper class that a rule asks for was peeled."""
     if not wrap:
         return True
     if wrap == "kernel":
-        return "kernel" in wrapped.kinds or (traits.role == "kernel" and not {"ray", "vllm"} & set(wrapped.kinds))
+        # A system log holds other programs' lines, too, and some of them cite the kernel.
+        return "kernel" in wrapped.kinds or (traits.role == "kernel" and not _PROGRAMS & set(wrapped.kinds))
     if wrap == "noactor":
         return wrapped.pid is None and not {"ray", "vllm", "rank", "rank_glog"} & set(wrapped.kinds)
     return wrap in wrapped.kinds

@@ -142,8 +142,8 @@ class FileFollower:
         return not (self._hot or self._network.busy() or self._network_behind or self._walk) and bool(self.survey)
 
     def hasten(self) -> None:
-        """With the next poll names and all files are looked at anew: for the last look before an end, which no event that
-        is still on its way may escape."""
+        """With the next poll names and all files are looked at anew: for the last look before an end, which no event
+        that is still on its way may escape."""
         self._names_changed = True
         self._rescanned_at = float("-inf")
         self._rescan_at = self._sweep_at = self._clock()

@@ -18,15 +18,17 @@ placed AS MATERIALIZED (
         r.kind IS NOT NULL AS has_rule, f.stamp IS NULL AS unstamped,
         CASE WHEN p.zone_s IS NULL THEN f.source_id ELSE 0 END AS naive_clk, coalesce(p.zone_s, 0)::BIGINT * 1000000 AS shift,
         CASE WHEN f.stamp IS NOT NULL THEN f.stamp
-             -- The neighbour before was written earlier; that bounds this line if it was not itself held in a buffer.
-             WHEN CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END = 'stderr' OR (p.stream0 <> '' AND p.wkey IS NOT NULL)
+             -- The neighbour before was written earlier; that bounds this line if it was not itself held in a buffer. What
+             -- a console forwards was held, on either stream.
+             WHEN (CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END = 'stderr' AND NOT p.console)
+                  OR (p.stream0 <> '' AND p.wkey IS NOT NULL)
              THEN f.after_stamp END AS low,
         CASE WHEN f.stamp IS NOT NULL THEN f.stamp_utc ELSE f.after_utc END AS low_utc,
         f.stamp_res_us AS res_us, f.step IS NOT NULL AND NOT coalesce(f.step_carried, false) AS exact,
         -- A carried step is what a neighbour says, too: it bounds from below what was not held in a buffer, and from above
         -- what went through one buffer with it.
         CASE WHEN f.step IS NOT NULL AND (NOT coalesce(f.step_carried, false) OR (p.stream0 <> '' AND p.wkey IS NOT NULL)
-                  OR CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END = 'stderr')
+                  OR (CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END = 'stderr' AND NOT p.console))
              THEN least(greatest(f.step, -2305843009213693952), 2305843009213693952) END AS own_slo,
         CASE WHEN f.step IS NOT NULL AND NOT coalesce(f.step_carried, false)
              THEN least(greatest(f.step, -2305843009213693952), 2305843009213693952)
@@ -38,7 +40,7 @@ placed AS MATERIALIZED (
     LEFT JOIN b_fault_rule r ON r.kind = f.kind
 ),
 -- Without an own stamp: the stamped lines that follow. A stamp bounds an earlier line of the same process if the stamped line
--- is on stderr (unbuffered: written when it was made), or if both are on one stream of a known process (one buffer).
+-- is on stderr (unbuffered: written when it was made, but for a console's copy), or if both are on one stream of a known process (one buffer).
 line AS (
     SELECT f.rec_id, f.run_id, a.byte_offset, a.stamp_utc OR f.naive_clk = 0 AS utc,
         epoch_us(a.stamp) + a.stamp_res_us - CASE WHEN a.stamp_utc THEN 0 ELSE f.shift END AS hi_us
@@ -46,7 +48,7 @@ line AS (
           WHERE stamp IS NOT NULL AND source_id IN (SELECT source_id FROM placed WHERE unstamped AND verdict <> 'mention')) a
     JOIN placed f ON f.source_id = a.source_id AND f.generation = a.generation AND f.proc = a.proc
     WHERE f.unstamped AND (
-        CASE WHEN a.stream <> '' THEN a.stream ELSE f.stream0 END = 'stderr'
+        (CASE WHEN a.stream <> '' THEN a.stream ELSE f.stream0 END = 'stderr' AND NOT f.console)
         OR (f.wkey IS NOT NULL AND f.estream <> '' AND CASE WHEN a.stream <> '' THEN a.stream ELSE f.stream0 END = f.estream))
 ),
 -- Of the clocks of one process only UTC counts if it has any; the greatest stamp up to the next line counts, so that a
@@ -149,12 +151,13 @@ timely AS (
     JOIN (SELECT run_id, from_kind, epoch_us(from_time) AS from_us,
               1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id) AS attempt FROM b_run_attempt) d
         ON d.run_id = f.run_id AND d.from_kind = 'time'
-    WHERE f.ekey IS NULL AND NOT coalesce(f.hi_clk = 0 AND f.hi_us < d.from_us, false)
+    WHERE f.hi_attempt > f.lo_attempt AND NOT coalesce(f.hi_clk = 0 AND f.hi_us < d.from_us, false)
     GROUP BY f.rec_id, f.run_id
 ),
 judged AS MATERIALIZED (
-    SELECT f.* REPLACE (CASE WHEN f.ekey IS NULL AND f.hi_attempt > f.lo_attempt
-                             THEN greatest(f.cut_attempt, coalesce(d.attempt, 1)) ELSE f.hi_attempt END AS hi_attempt),
+    SELECT f.* REPLACE (CASE WHEN f.ekey IS DISTINCT FROM 'mapped' AND f.hi_attempt > f.lo_attempt
+                             THEN least(f.hi_attempt, greatest(f.cut_attempt, coalesce(d.attempt, 1)))
+                             ELSE f.hi_attempt END AS hi_attempt),
         f.acts AND (f.locks0 NOT IN ('if_continues', 'never') OR (f.locks0 = 'if_continues' AND coalesce(n.pos > f.pos, false)))
             AS locking,
         f.acts AND f.severity IN ('N', 'S', 'E') AS voiding,
@@ -210,9 +213,9 @@ followed AS MATERIALIZED (
 ),
 by_place AS (
     SELECT l.rec_id, l.run_id, l.lo_attempt,
-        max(v.step) FILTER (WHERE v.ended AND v.pos < l.pos AND (l.estream = 'stderr' OR (
+        max(v.step) FILTER (WHERE v.ended AND v.pos < l.pos AND ((l.estream = 'stderr' AND NOT v.console) OR (
             v.estream <> '' AND v.estream = l.estream AND (v.declared_single OR v.proc = l.proc)))) AS slo,
-        min(v.step) FILTER (WHERE v.pos > l.pos AND (v.estream = 'stderr' OR (
+        min(v.step) FILTER (WHERE v.pos > l.pos AND ((v.estream = 'stderr' AND NOT v.console) OR (
             v.estream <> '' AND v.estream = l.estream AND (v.declared_single OR v.proc = l.proc)))) AS shi
     FROM lost l JOIN (SELECT * FROM step WHERE wkey IN (SELECT wkey FROM lost)) v ON v.wkey = l.wkey AND v.run_id = l.run_id AND v.attempt = l.lo_attempt
     GROUP BY l.rec_id, l.run_id, l.lo_attempt
@@ -326,10 +329,10 @@ line AS MATERIALIZED (
               WHERE stamp IS NOT NULL AND source_id IN (
                   SELECT p.source_id FROM place p JOIN zone z ON z.run_id = p.run_id
                   WHERE EXISTS (SELECT 1 FROM fault WHERE lo_clk >= 0))) a
-        JOIN (SELECT DISTINCT source_id, generation, proc, stream0, zone_s, wkey FROM place) p
+        JOIN (SELECT DISTINCT source_id, generation, proc, stream0, zone_s, wkey, console FROM place) p
             ON p.source_id = a.source_id AND p.generation = a.generation AND p.proc = a.proc
         JOIN (VALUES (''), ('stdout'), ('stderr')) k(name)
-            ON CASE WHEN a.stream <> '' THEN a.stream ELSE p.stream0 END = 'stderr'
+            ON (CASE WHEN a.stream <> '' THEN a.stream ELSE p.stream0 END = 'stderr' AND NOT p.console)
             OR (p.wkey IS NOT NULL AND k.name <> '' AND CASE WHEN a.stream <> '' THEN a.stream ELSE p.stream0 END = k.name)
     )
 ),
@@ -338,7 +341,7 @@ stamped AS MATERIALIZED (
 ),
 variant AS MATERIALIZED (
     SELECT p.wid * 16 + c.code AS cid, z.zid, p.source_id, p.generation, p.proc, p.wkey, p.declared_single,
-        p.stream0, CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END AS estream, c.clock AS clock_code, p.zone_s,
+        p.stream0, p.console, CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END AS estream, c.clock AS clock_code, p.zone_s,
         CASE WHEN NOT p.console AND h.host IS NOT NULL THEN p.host ELSE '' END AS hkey,
         CASE WHEN p.zone_s IS NOT NULL THEN 0 WHEN n.clk IS NOT NULL THEN p.source_id ELSE -1 END AS naive_clk
     FROM place p
@@ -405,10 +408,10 @@ looked AS MATERIALIZED (
 own_bound AS (
     SELECT v.cid,
         min(CASE WHEN f.generation < v.generation THEN -1 ELSE f.byte_offset END) FILTER (
-            WHERE f.estream = 'stderr'
+            WHERE (f.estream = 'stderr' AND NOT f.console)
                OR (v.estream <> '' AND v.estream = f.estream AND (v.declared_single OR v.proc = f.proc))) AS own_off,
         min(CASE WHEN f.generation < v.generation THEN -1 ELSE f.byte_offset END) FILTER (
-            WHERE v.estream = 'stderr'
+            WHERE (v.estream = 'stderr' AND NOT f.console)
                OR (v.estream <> '' AND v.estream = f.estream AND (v.declared_single OR v.proc = f.proc))) AS own_late
     FROM looked v JOIN fault f ON f.zid = v.zid AND f.wkey = v.wkey
     WHERE f.generation <= v.generation
@@ -428,7 +431,7 @@ own_sight AS MATERIALIZED (
              WHEN v.hkey <> '' AND f.host = v.hkey AND NOT f.console THEN f.hi_us ELSE f.hi_us + o.margin_us END AS late_naive,
         CASE WHEN f.shi = 4611686018427387904 THEN f.shi ELSE f.shi + o.staleness END AS late_s
     FROM looked v JOIN fault f ON f.zid = v.zid CROSS JOIN t_lock_setting_ o
-    WHERE v.owns AND NOT coalesce(f.wkey = v.wkey AND (f.estream = 'stderr' OR (
+    WHERE v.owns AND NOT coalesce(f.wkey = v.wkey AND ((f.estream = 'stderr' AND NOT f.console) OR (
         v.estream <> '' AND v.estream = f.estream AND (v.declared_single OR v.proc = f.proc))), false)
 ),
 own_late AS (
@@ -482,12 +485,13 @@ edge AS (
 ),
 decided AS (
     SELECT v.*, CASE WHEN v.clock_code = 0 AND v.clk >= 0 THEN -2 * v.cid - 1 WHEN v.owns THEN -2 * v.cid ELSE v.gid END AS sid,
-        v.clock_code = 0 AND NOT (v.estream = 'stderr' OR (v.stream0 <> '' AND v.wkey IS NOT NULL)) AS no_earlier_line
+        v.clock_code = 0 AND NOT ((v.estream = 'stderr' AND NOT v.console) OR (v.stream0 <> '' AND v.wkey IS NOT NULL)) AS no_earlier_line
     FROM looked v
 )
 SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id, p.lo_attempt, p.zone_s, p.path,
     p.stream0 <> '' AND p.wkey IS NOT NULL AS one_pipe,
-    (p.stream0 <> '' AND p.wkey IS NOT NULL) OR CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END = 'stderr' AS not_held,
+    (p.stream0 <> '' AND p.wkey IS NOT NULL)
+        OR (CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END = 'stderr' AND NOT p.console) AS not_held,
     CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
     CASE WHEN v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
     b.own_off, b.own_late, e.points, e.x1, e.s1, e.xk, e.sk, e.xs, e.ss,
