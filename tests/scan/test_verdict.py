@@ -244,3 +244,30 @@ def test_a_rule_that_fails_costs_its_line() -> None:
     gaps = [event for event in events if event.table == "source_gap"]
     assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in gaps] == [("rule_error", 0, len(data))]  # type: ignore[union-attr]
     assert "boom" in gaps[0].detail  # type: ignore[union-attr]
+
+
+def test_the_local_rank_of_a_directory_is_no_global_rank() -> None:
+    """On the second node of eight processes the directory 3 is rank 11's."""
+    own: dict[str, object] = {"framework": "torchrun", "single_process": True, "rank": 3}
+    for prefix in ("[rank11]: ", "[rank3]: "):
+        assert verdicts(lines(prefix, TRACE), **own, stream="stderr") == ["confirmed"]
+    assert verdicts(lines("[rank5]: ", TRACE), **own, stream="stderr") == ["mention"]  # no node holds both
+    assert verdicts(lines("[rank11]: ", TRACE), **own, stream="stdout") == ["mention"]
+    assert verdicts(lines("[rank11]: ", TRACE), single_process=True, rank=3, stream="stderr") == ["mention"]
+    event = next(event for event in of(scan(lines("[rank11]: ", TRACE), **own, stream="stderr"), Fault))
+    assert event.at.rank == 11
+
+
+def test_a_traceback_printed_to_stdout_is_text() -> None:
+    """The interpreter writes tracebacks to stderr; a worker's stdout holds what models and tools say."""
+    own: dict[str, object] = {"framework": "ray", "single_process": True, "pid": 7}
+    said = lines("", [":actor_name:WorkerDict", "the model answered:", *TRACE])
+    assert verdicts(said, **own, stream="stdout") == ["suspect"]
+    assert verdicts(said, **own, stream="stderr") == ["confirmed"]
+    assert verdicts(lines("", ["ERROR:root:failed", *TRACE]), **own, stream="stdout") == ["confirmed"]
+
+
+def test_a_program_that_cites_the_kernel_in_a_system_log() -> None:
+    xid = "NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python, Ch 0000000a"
+    assert verdicts(f"Nov 29 14:07:29 gpu-b07 kernel: {xid}\n", "xid.app", role="kernel") == ["confirmed"]
+    assert verdicts(f"Nov 29 14:07:29 gpu-b07 gpu-watch[71]: {xid}\n", "xid.app", role="kernel") == ["mention"]
