@@ -243,10 +243,8 @@ class Oracle:
             return own, max(own, highest)
         last = 1
         for number, a in declared:
-            if a.time is not None:
-                possible = latest is None or latest >= a.time
-            else:
-                possible = self.past(a, row.src, row.place)
+            by_time = latest is None or a.time is None or latest >= a.time
+            possible = by_time if a.time is not None else self.past(a, row.src, row.place)
             last = number if possible else last
         return 1, last
 
@@ -263,11 +261,13 @@ class Oracle:
         one, two = self.who(a.src, a.gen, a.proc).key, self.who(b.src, b.gen, b.proc).key
         return one is not None and one == two
 
+    def surely_same(self, a: Row, b: Row) -> bool:
+        """An unmarked line beside the marked ones of one process may be another's after all."""
+        return self.same(a, b) and (self.w.sources[a.src].single or a.proc == b.proc)
+
     def one_buffer(self, a: Row, b: Row) -> bool:
         """Through one stream of one process: in the order in which they were made."""
-        if not self.same(a, b) or not self.stream(a) or self.stream(a) != self.stream(b):
-            return False
-        return self.w.sources[a.src].single or a.proc == b.proc
+        return self.surely_same(a, b) and self.stream(a) != "" and self.stream(a) == self.stream(b)
 
     def clock(self, src: Src, utc: bool) -> object:
         return "utc" if utc or src.zone_s is not None else src.id
@@ -326,7 +326,7 @@ class Oracle:
     def before(self, r: Row, f: Fault) -> bool:
         if self.by_offset(r, f.row):
             return r.place < f.row.place
-        same = self.same(r, f.row)
+        same = self.surely_same(r, f.row)
         return self.earlier(
             (self.when(r), self.step(r)), (f.when, f.step), 0 if same else self.margin(r, f.row), 0 if same else STALENESS
         )  # fmt: skip
@@ -448,5 +448,5 @@ def gpu(bus: str) -> tuple[int, int, int]:
     if ":" not in bus:
         number = int(bus, 16)  # NCCL prints domain, bus, device and function as one number
         return number >> 20, number >> 12 & 0xFF, number >> 4 & 0xFF
-    parts = bus.split(".")[0].split(":")
+    parts = bus.partition(".")[0].split(":")
     return int(parts[0], 16) if len(parts) > 2 else 0, int(parts[-2], 16), int(parts[-1], 16)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.evidence.oracle import Oracle, Row, World
+from tests.evidence.oracle import Oracle, Row
 from tests.evidence.worlds import Maker, Truth
 from tests.evidence.worldstore import Key, State, WorldStore, twin
 
