@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tic_daemon import __version__
-from tic_daemon.errors import TicError
+from tic_daemon.errors import ConfigError, TicError
 from tic_tui import terminal
 
 COMMANDS = ("status", "sql", "demo")
@@ -51,24 +51,49 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if sys.stdout is None:  # started with a closed standard output (`>&-`): only the exit code is wanted
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- stays open to the end
     try:
         if words and words[0] in COMMANDS:
             return _command(words[0], words[1:])
         return _screen(parser().parse_args(words))
     except TicError as error:
-        from tic_tui.safe import safe_lines  # noqa: PLC0415 -- errors quote names of files and texts of queries
-
-        print("\n".join(safe_lines(f"tic-tui: {error}")), file=sys.stderr)
+        _complain(error)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # `| head` left early: no error. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go_of_stdout()  # `| head` left early: no error
         return 0
 
 
+def _complain(error: TicError) -> None:
+    from tic_tui.safe import safe_lines  # noqa: PLC0415 -- errors quote names of files and texts of queries
+
+    if sys.stderr is not None:
+        print("\n".join(safe_lines(f"tic-tui: {error}")), file=sys.stderr)
+
+
+def _let_go_of_stdout() -> None:
+    """Standard output goes nowhere from now on: Python would complain once more when it flushes at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
 def _command(name: str, words: list[str]) -> int:
+    """A command that prints and ends. What the system refuses it, such as a full disk, is the user's to mend."""
+    try:
+        return _run_command(name, words)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _let_go_of_stdout()
+        named = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
+        raise ConfigError(f"{name} could not be done{named}: {error.strerror or error}") from error
+
+
+def _run_command(name: str, words: list[str]) -> int:
     made = argparse.ArgumentParser(prog=f"tic-tui {name}")
     if name == "sql":
         from tic_tui import sqlcmd  # noqa: PLC0415 -- each command loads what it needs and no more

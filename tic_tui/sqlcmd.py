@@ -7,6 +7,7 @@ eyes: strings are sanitised, and on a terminal long cells are cut.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -20,6 +21,7 @@ from tic_daemon.store.reader import Result, open_reader
 from tic_tui.safe import safe
 
 CELL_ON_TTY: Final = 80  # cells wide; longer ones are cut on a terminal, never in a file
+MOST_ROWS: Final = 1 << 40  # what is asked for beyond it means "all"
 _NUMBERS: Final = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|DECIMAL.*")
 _QUOTED: Final = re.compile(r'[",\r\n]|^\s|\s$')
 
@@ -38,8 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit code. Raises TicError."""
-    if args.max_rows < 0 or args.timeout <= 0:
+    if args.max_rows < 0 or not 0 < args.timeout < math.inf:
         raise ConfigError("--max-rows must not be negative, and --timeout must be positive")
+    args.max_rows = min(args.max_rows, MOST_ROWS)
     sql = sys.stdin.read() if args.query == "-" else args.query
     reader = open_reader(args.path)
     try:
@@ -60,7 +63,10 @@ def parse_time(text: str | None) -> datetime | None:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(f"not a time: {text}", "write it as 2026-01-02T03:04:05Z") from None
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except OverflowError:
+        raise ConfigError(f"outside the calendar: {text}", "write it as 2026-01-02T03:04:05Z") from None
 
 
 def emit(pieces: Iterator[str]) -> None:

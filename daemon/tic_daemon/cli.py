@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tic_daemon import __version__
 from tic_daemon.errors import TicError
-from tic_daemon.output import complain, say
+from tic_daemon.output import complain, let_go_of_stdout, say
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,12 +69,20 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Expected errors are printed in one or two lines; anything else is a crash with its traceback."""
     args = parser().parse_args(argv)
+    os.umask(0o077)  # DuckDB makes its WAL by the umask; everything a command writes is the user's alone
     try:
         code: int = args.run(args)
         return code
     except TicError as error:
         complain(error)
         return error.exit_code
+    except OSError as error:
+        if args.command == "watch":
+            raise  # a daemon that falls over the system in its work is a defect
+        let_go_of_stdout()
+        named = f": {os.fsdecode(error.filename)}" if isinstance(error.filename, str | bytes) else ""
+        complain(TicError(f"{args.command} could not be done{named}: {error.strerror or error}"))
+        return 2
     except KeyboardInterrupt:
         return 130
 
@@ -85,8 +94,11 @@ def _watch(args: argparse.Namespace) -> int:
 
     roots = [Path(root) for root in args.roots] or [Path()]
     for root in roots:
-        if not root.exists():
-            raise TicError(f"nothing to watch: {root} does not exist", "give an existing directory or file")
+        try:
+            root.stat()
+        except (OSError, ValueError) as error:
+            why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {_why(error)}"
+            raise TicError(f"nothing to watch: {root} {why}", "give an existing directory or file") from error
     logging.basicConfig(
         level=logging.DEBUG if args.verbose else logging.INFO,
         format="tic-daemon log %(asctime)s %(levelname)s %(message)s",
@@ -106,6 +118,10 @@ def _watch(args: argparse.Namespace) -> int:
         ready=lambda url: logging.getLogger("tic-daemon").info("store %s, endpoint %s", daemon.store_id, url or "none")
     )
     return 0
+
+
+def _why(error: OSError | ValueError) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _doctor(args: argparse.Namespace) -> int:

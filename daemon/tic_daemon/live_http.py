@@ -12,7 +12,6 @@ import contextlib
 import hmac
 import json
 import logging
-import math
 import socket
 import threading
 import time
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 log = logging.getLogger("tic_daemon.live")
+
+MAX_NUMBER = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ class Endpoint:
 
         async def defect(request: Request, e: Exception) -> Response:
             log.error("defect while answering %s", request.url.path, exc_info=e)
-            return JSONResponse({"error": "internal error; see daemon.log", "hint": ""}, 500)
+            return JSONResponse({"error": "internal error", "hint": "the daemon's standard error says more"}, 500)
 
         return {HTTPException: http, Refusal: refusal, Exception: defect}
 
@@ -367,12 +368,16 @@ def _as_of(value: object) -> datetime | None:
     if not isinstance(value, str):
         raise ValueError("as_of must be a string such as 2026-01-02T03:04:05Z")
     moment = datetime.fromisoformat(value)
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    try:
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:
+        raise ValueError("as_of is outside the calendar") from None
 
 
 def _number(value: object, default: float, name: str) -> float:
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a number, not negative")
+    # Bounded before it is looked at as a float: JSON has whole numbers that no float can hold.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_NUMBER:
+        raise ValueError(f"{name} must be a number from 0 to {MAX_NUMBER:g}")
     return value

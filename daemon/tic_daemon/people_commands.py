@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -120,7 +121,8 @@ def _size(path: str) -> int:
 
 def _cut_at(reader: Reader, path: str, offset: int) -> Cut:
     """The cut of all sources now, but for the named one: it is cut at `offset`."""
-    wanted = {path, str(Path(path).absolute())}
+    # As the store shows names that are not UTF-8.
+    wanted = {os.fsencode(name).decode("utf-8", "backslashreplace") for name in (path, str(Path(path).absolute()))}
     rows = reader.query("SELECT source_id, generation, path FROM sources").rows
     named = {
         (int(source), int(generation)) for source, generation, found in rows if found in wanted or str(source) == path

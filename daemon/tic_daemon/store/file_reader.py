@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tic_daemon.errors import ConnectError, StoreError, StoreVersionError, TicError
-from tic_daemon.store import migrate, spool
+from tic_daemon.store import migrate, spool, sqlguard
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import live_owner
 from tic_daemon.store.reader import MAX_ROWS, TIMEOUT_S, Connection, Result
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 IDLE_S = 1.0
+MEMORY_LIMIT = "512MB"
 
 # Two readers of one file in one process share an instance, whose settings can be made only once.
 _opening = threading.Lock()
@@ -69,6 +70,8 @@ class FileReader:
     ) -> Result:
         """See `Reader.query`."""
         began = time.monotonic()
+        sqlguard.sound_parameters(params)
+        timeout_s = sqlguard.deadline(timeout_s)
         with self._lock:
             cursor = self._open().cursor()
             self._running = cursor
@@ -131,7 +134,7 @@ class FileReader:
 
         config: dict[str, str | bool | int | float | list[str]] = {
             "threads": 2,
-            "memory_limit": "512MB",
+            "memory_limit": MEMORY_LIMIT,
             "temp_directory": str(Path(tempfile.gettempdir()) / f"tic-{os.getuid()}-{os.getpid()}"),
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
@@ -198,6 +201,8 @@ class FileReader:
             described = cursor.description or []
             types = tuple(str(column[1]) for column in described)
             rows = _fetch(cursor, types, max_rows + 1)
+        except duckdb.OutOfMemoryException as error:  # its own text advises settings that cannot be set here
+            raise SqlError(f"the query needs more memory than {MEMORY_LIMIT}", "aggregate or narrow it") from error
         except duckdb.Error as error:
             if isinstance(error, duckdb.FatalException | duckdb.IOException):
                 self._let_go()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from tic_daemon.errors import ConnectError, StoreError, TicError
-from tic_daemon.store import wire
+from tic_daemon.store import sqlguard, wire
 from tic_daemon.store.layout import read_json
 from tic_daemon.store.reader import Connection, Result
 from tic_daemon.store.sqlguard import SqlError, SqlRefused
@@ -91,6 +91,8 @@ class HttpReader:
             ConnectError: the daemon cannot be reached, refuses the token, or serves another store.
             StoreError: the daemon is busy or cannot read its store now.
         """
+        sqlguard.sound_parameters(params)
+        timeout_s = sqlguard.deadline(timeout_s)
         body = json.dumps(
             {
                 "sql": sql,
@@ -223,16 +225,22 @@ def _now() -> datetime:
 
 
 def _connect(url: str) -> http.client.HTTPConnection:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
     connection: http.client.HTTPConnection
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        host.encode("idna")
+    except ValueError as e:  # a port that is none, a bracket too few, a label too long
+        raise ConnectError(f"not a URL of a daemon: {url} ({e})", "write it as http://host:port") from e
+    if not host:
+        raise ConnectError(f"not a URL of a daemon: {url} names no host", "write it as http://host:port")
     if parts.scheme == "https":
         context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_S, context=context)
+        connection = http.client.HTTPSConnection(host, port, timeout=CONNECT_S, context=context)
     elif parts.scheme == "http":
-        connection = http.client.HTTPConnection(host, parts.port, timeout=CONNECT_S)
+        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_S)
     else:
-        raise ConnectError(f"not a URL of a daemon: {url}", "http://host:port")
+        raise ConnectError(f"not a URL of a daemon: {url}", "write it as http://host:port")
     connection.connect()
     # Small requests that wait for small answers: Nagle's algorithm would add 40 ms to some.
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

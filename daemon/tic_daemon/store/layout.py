@@ -123,7 +123,7 @@ class StoreLayout:
         except OSError as error:
             raise StoreError(
                 f"cannot write the state directory {state}: {error.strerror or error}",
-                "name a writable one with --state-dir",
+                "name a writable one with --state",
             ) from error
         found = cls.of(directory)
         assert found is not None  # noqa: S101  the name was just made in that form

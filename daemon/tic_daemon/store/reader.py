@@ -99,9 +99,16 @@ def open_reader(target: str | Path) -> Reader:
 
         return HttpReader(str(target))
     path = Path(target)
-    if path.is_file():
-        return _file_or_live(path)
-    layouts = stores_under(path)
+    try:
+        path.stat()
+        if path.is_file():
+            return _file_or_live(path)
+        layouts = stores_under(path)
+    except FileNotFoundError:
+        layouts = []
+    except (OSError, ValueError) as error:  # no right to look, a name that is too long, a loop of links
+        why = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"{path} cannot be read: {why}", "name a watched directory, or a store file") from error
     if not layouts:
         if not path.exists():
             raise StoreError(f"{path} does not exist", "name a watched directory, a store file, or a daemon's URL")

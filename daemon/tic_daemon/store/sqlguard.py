@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from tic_daemon.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import duckdb
 
@@ -40,6 +40,9 @@ TABLE_FUNCTIONS = frozenset(
 
 # Scalar functions that change something outside the query.
 ACTING_FUNCTIONS = frozenset({"nextval", "write_log"})
+
+
+MAX_TIMEOUT_S = 7 * 86400.0
 
 
 class SqlError(StoreError):
@@ -92,6 +95,31 @@ def only_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     except duckdb.Error as e:
         raise SqlError(_first_lines(str(e))) from e
     return statement
+
+
+def sound_parameters(params: Sequence[object]) -> None:
+    """Refuses text that is no Unicode, such as the name of a run with bytes that are no UTF-8: DuckDB takes none.
+
+    Raises:
+        SqlError: a parameter holds a lone surrogate.
+    """
+    for value in params:
+        if isinstance(value, str):
+            try:
+                value.encode()
+            except UnicodeEncodeError as e:
+                raise SqlError(f"not valid Unicode: {ascii(value)[:80]}", "the store holds UTF-8 only") from e
+
+
+def deadline(timeout_s: float) -> float:
+    """`timeout_s` as timers and sockets can take it: they refuse what a caller means by "for ever".
+
+    Raises:
+        SqlError: it is no number of seconds.
+    """
+    if not timeout_s >= 0:  # NaN compares false
+        raise SqlError(f"the time limit must be a number of seconds, not {timeout_s}")
+    return min(timeout_s, MAX_TIMEOUT_S)
 
 
 _HINT = "the store is read-only here; marks and attempts are written with tic-daemon mark and tic-daemon attempt"

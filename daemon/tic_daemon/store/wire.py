@@ -65,7 +65,10 @@ _DECODERS: dict[str, Callable[[str], object]] = {
 
 def decode_parameter(value: object) -> object:
     """The inverse of `encode_parameter`, for untrusted JSON. Raises ValueError."""
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, str):
+        value.encode()  # a lone surrogate, which JSON can spell and DuckDB cannot take, is a ValueError
+        return value
+    if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, dict) and len(value) == 1:
         ((tag, text),) = value.items()
