@@ -157,6 +157,7 @@ class Oracle:
         def pid_of(name: str) -> int | None:
             return max((r.pid for r in procs.get(name, []) if r.pid is not None), default=None)
 
+        pid: int | None
         if src.single and src.pid is not None:
             pid = src.pid
         elif len(procs) <= 1:
@@ -202,7 +203,7 @@ class Oracle:
         """(source, place, UTC time) of the first line of a process in each generation where it shows."""
         for src_id, gen in self.generations:
             src, procs = self.w.sources[src_id], self.procs(src_id, gen)
-            for name in procs or {"": None}:
+            for name in procs or [""]:
                 who = self.who(src_id, gen, name)
                 if who.epoch != epoch:
                     continue
@@ -235,7 +236,9 @@ class Oracle:
                 if a.time is not None:
                     inside = all(at is not None and at >= a.time for _, _, at in shows)
                     # A process whose first line tells no time may have begun before or after.
-                    possible = all(at is None or at >= a.time for _, _, at in shows) and (latest is None or latest >= a.time)
+                    possible = all(at is None or at >= a.time for _, _, at in shows) and (
+                        latest is None or latest >= a.time
+                    )
                 else:
                     inside = possible = all(self.past(a, src, place) for src, place, _ in shows)
                 own = number if inside else own

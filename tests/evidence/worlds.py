@@ -77,7 +77,9 @@ class Maker:
         self.truth.fair = self.jump is None
         self.length = 120 * SECOND
         self.boundaries = self._boundaries()
-        self.cut_at = self.rng.randint(40, 80) * SECOND if not clean and self.rng.random() < 0.4 else None
+        self.cuts: list[int] = []
+        if not clean and self.rng.random() < 0.4:
+            self.cuts = [self.rng.randint(40, 60) * SECOND, self.rng.randint(80, 95) * SECOND][: self.rng.randint(1, 2)]
         self.sources = 0
         self.sizes: list[tuple[int, int, int, int]] = []  # (source, generation, written at, end offset)
 
@@ -97,16 +99,16 @@ class Maker:
     # -- what is made
 
     def procs(self) -> list[Proc]:
-        rng, found = self.rng, []
-        cut = self.cut_at
-        for attempt in (1, 2) if cut is not None else (1,):
+        rng = self.rng
+        found: list[Proc] = []
+        for attempt in range(1, 2 + len(self.cuts)):
             for _ in range(rng.randint(1, 3)):
-                if attempt == 2 and cut is not None:
-                    start, end = cut + rng.randint(3, 15) * SECOND, self.length
-                elif cut is not None and not self.chance(0.2):
-                    start, end = rng.randint(0, 5) * SECOND, cut - 3 * SECOND
-                else:
-                    start, end = rng.randint(0, 5) * SECOND, self.length
+                start = (
+                    self.cuts[attempt - 2] + rng.randint(3, 10) * SECOND if attempt > 1 else rng.randint(0, 5) * SECOND
+                )
+                end = self.length
+                if attempt <= len(self.cuts) and not self.chance(0.2):  # else an old process lives on
+                    end = self.cuts[attempt - 1] - 3 * SECOND
                 name = len(found)
                 found.append(Proc(
                     name, rng.randint(0, 1), 1000 + name, self.clean or self.chance(0.6), start, end, attempt, rng.randint(0, 1),
@@ -144,7 +146,12 @@ class Maker:
                 text=rng.choice(("a", "b", f"at {at}")),
             )  # fmt: skip
         if self.chance(0.5):
-            add(proc.start + 2, "stderr", "device", bus=rng.choice((f"{proc.name + 16:x}000", f"0000:{proc.name + 16:02x}:00")))
+            add(
+                proc.start + 2,
+                "stderr",
+                "device",
+                bus=rng.choice((f"{proc.name + 16:x}000", f"0000:{proc.name + 16:02x}:00")),
+            )
         found.sort(key=lambda line: line.at)
         found.insert(0, Line(proc, proc.start, "stderr", "", {}, None, self.chance(proc.stamps), first=True))
         return found
@@ -155,7 +162,13 @@ class Maker:
         self.sources += 1
         zone = self.zone if self.clean or self.chance(0.6) else None
         src = replace(
-            Src(self.number * 100 + self.sources, f"w{self.number}h0", self.root, f"{self.root}/{self.sources}.log", zone_s=zone),
+            Src(
+                self.number * 100 + self.sources,
+                f"w{self.number}h0",
+                self.root,
+                f"{self.root}/{self.sources}.log",
+                zone_s=zone,
+            ),
             **traits,  # type: ignore[arg-type]
         )
         self.world.sources[src.id] = src
@@ -163,7 +176,8 @@ class Maker:
 
     def written(self, lines: list[Line], forwarded: bool) -> list[tuple[int, Line]]:
         """(time of writing, line): standard error at once, standard output when its buffer is flushed; a console after both."""
-        found, poll = [], self.rng.randint(200_000, 2_500_000)
+        poll = self.rng.randint(200_000, 2_500_000)
+        found: list[tuple[int, Line]] = []
         for proc in {line.proc.name: line.proc for line in lines}.values():
             for stream in ("stdout", "stderr"):
                 mine = [line for line in lines if line.proc is proc and line.stream == stream]
@@ -194,10 +208,14 @@ class Maker:
         at -= at % proc.res
         return NOON + at + (0 if proc.utc else self.zone * SECOND), proc.res, proc.utc
 
-    def write(self, src: Src, lines: list[Line], marked: float, key: str, tells_stream: float, forwarded: bool = False) -> None:
+    def write(
+        self, src: Src, lines: list[Line], marked: float, key: str, tells_stream: float, forwarded: bool = False
+    ) -> None:
         """The rows of one file. `key`: of all lines, or "" where lines are marked or not; `tells_stream`: how often."""
         rng, rows = self.rng, self.world.rows
-        turn = rng.randint(10, 110) * SECOND if not self.clean and self.chance(0.2) else None
+        # A file that was turned may be the old process' or a new one's: with a pid its lines tell, without one nothing does.
+        tells = not self.cuts or not src.single or src.pid is not None
+        turn = rng.randint(10, 110) * SECOND if not self.clean and tells and self.chance(0.2) else None
         several = len({line.proc.name for line in lines}) > 1
         gen, off = 0, 0
         seen: set[str] = set()
@@ -270,16 +288,16 @@ class Maker:
             if self.chance(0.2):  # and a launcher's console, of several hosts and without order between streams
                 src = self.source(console=True, host=f"w{self.number}h0")
                 self.write(src, mine, 1.0, "", rng.choice((0.0, 0.6)), forwarded=True)
-        for host in (0, 1):
-            here = [proc for proc in shared if proc.host == host]
+        for number in (0, 1):
+            here = [proc for proc in shared if proc.host == number]
             if here:
-                src = self.source(host=f"w{self.number}h{host}", stream=rng.choice(("", "", "stdout", "stderr")))
+                src = self.source(host=f"w{self.number}h{number}", stream=rng.choice(("", "", "stdout", "stderr")))
                 every = [line for proc in here for line in self.through(lines[proc.name], src.stream)]
                 self.write(src, every, 0.7, "", rng.choice((0.0, 0.6)))
         self.kernel(procs)
         self.runs()
-        if self.cut_at is not None:
-            self.declare(self.cut_at)
+        for number, cut in enumerate(self.cuts, start=2):
+            self.declare(number, cut)
         return self.world, self.truth
 
     def kernel(self, procs: list[Proc]) -> None:
@@ -309,14 +327,16 @@ class Maker:
         elif how < 0.5:
             for one in sources:
                 if self.chance(0.7):
-                    hint = replace(one, run_hint=f"{name}-{self.rng.choice('ab')}", run_how=self.rng.choice(("path", "config")))
+                    hint = replace(
+                        one, run_hint=f"{name}-{self.rng.choice('ab')}", run_how=self.rng.choice(("path", "config"))
+                    )
                     self.world.sources[one.id] = hint
         if self.chance(0.25):
             places = sorted({(r.src, r.gen, r.off) for r in self.world.rows})
             for place in self.rng.sample(places, min(len(places), self.rng.randint(1, 2))):
                 self.world.rows.append(Row("source_run", *place, run=f"{name}-{self.rng.choice('ab')}"))
 
-    def declare(self, cut: int) -> None:
+    def declare(self, number: int, cut: int) -> None:
         sizes: dict[tuple[int, int], int] = {}
         for src, gen, at, end in self.sizes:
             if at <= cut:
@@ -327,5 +347,5 @@ class Maker:
         names = {f"run{self.number}{end}" for end in ("", "-a", "-b")}
         for name in names:
             self.world.attempts.append(Attempt(
-                name, f"{name}-2", NOON + cut, NOON + cut if by_time else None, () if by_time else places
+                name, f"{name}-{number}", NOON + cut, NOON + cut if by_time else None, () if by_time else places
             ))  # fmt: skip

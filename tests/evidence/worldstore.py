@@ -124,7 +124,15 @@ class WorldStore:
             row |= {"run": r.run, "metric": "logprob_mae", "value": 0.5, "value_text": "0.5", "parse_state": "ok", "raw": "",
                     "scope": "fixed-input", "intervention": "none"}  # fmt: skip
         elif r.table == "fault":
-            row |= {"kind": r.kind, "verdict": r.verdict, "text": r.text, "code": "", "bus": r.bus, "node": r.node, "raw": ""}
+            row |= {
+                "kind": r.kind,
+                "verdict": r.verdict,
+                "text": r.text,
+                "code": "",
+                "bus": r.bus,
+                "node": r.node,
+                "raw": "",
+            }
         elif r.table == "step_event":
             row |= {"edge": r.edge, "gpu": r.gpu, "rule": "", "raw": ""}
         elif r.table == "metric":
