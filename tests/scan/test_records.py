@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.scan.support import of, opened, scan
-from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun
+from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun, StepEvent
 
 FIELDS = {
     "run": "a",
@@ -231,3 +231,58 @@ def test_writer_of_a_bare_record_is_its_rank() -> None:
     assert [event.at.proc for event in of(events, ProcessSeen)] == ["rank:5"]
     assert [event.at.proc for event in of(scan(seed(rank="5"), single_process=True, pid=7), Mismatch)] == ["pid:7"]
     assert [event.at.proc for event in of(scan(seed(rank="unknown")), Mismatch)] == [""]
+
+
+ONE = "[mismatch] " + " ".join(words()) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE.replace("unknown\n", "unknown.\n"),
+        ONE.replace("unknown\n", "unknown;\n"),
+        "[mismatch] " + ", ".join(words()) + "\n",
+        ONE.replace("[mismatch] ", "[mismatch]: "),
+        ONE.replace("[mismatch] ", "[mismatch]"),
+        ONE.replace("[mismatch] run=", "\x1b[1m[\x1b[0mmismatch\x1b[1m]\x1b[0m \x1b[33mrun\x1b[0m="),  # Rich
+    ],
+)
+def test_punctuation_and_colours_are_no_part_of_a_value(text: str) -> None:
+    (record,) = records(text)
+    same(record)
+    assert record.parse_state == "ok"
+
+
+@pytest.mark.parametrize("between", ["", " "])
+@pytest.mark.parametrize("prefix", ["", "(WorkerDict pid=7) "])
+def test_records_glued_to_each_other(prefix: str, between: str) -> None:
+    second, third = (ONE.replace("rank=0", f"rank={rank}") for rank in (1, 2))
+    found = records(prefix + ONE[:-1] + between + second[:-1] + between + third)
+    assert [record.rank_text for record in found] == ["0", "1", "2"]
+    assert {record.parse_state for record in found} == {"ok"}
+
+
+def test_other_lines_glued_behind_a_record() -> None:
+    for whole in (ONE, seed()):
+        events = scan(whole[:-1] + "step:5 - a:1\n")
+        (record,) = of(events, Mismatch)
+        same(record)
+        assert [(event.at.step, event.at.byte_offset) for event in of(events, StepEvent)] == [(5, len(whole) - 1)]
+        (record,) = records(whole[:-1] + "(EngineCore pid=7) INFO 11-29 16:20:11 [core.py:1] hello\n")
+        same(record)
+
+
+TEMPLATE = """\
+[mismatch] run=<id> step=<n> policy=<digest> input=<sha> phase=<prefill|decode> rank=<n> repeat=<n>
+  scope=<fixed-input|independent-rollout> intervention=<none|name>
+  metric=<name> value=<number> reference=<run/repeat/boundary>
+  self_repeat=<noise> report=<relative-path> classification=<defect|numerical|quantization|unknown>
+"""
+
+
+@pytest.mark.parametrize("text", [TEMPLATE, " ".join(TEMPLATE.split()) + "\n", ONE.replace("run=", "run={run} x=")])
+def test_a_template_is_no_record_and_names_no_run(text: str) -> None:
+    """A source that showed the format would be another run's from there on, and its faults with it."""
+    events = scan(ONE + text + "[rank0]: RuntimeError: CUDA error: misaligned address\n")
+    assert len(of(events, Mismatch)) == 1
+    assert [event.run for event in of(events, SourceRun)] == [FIELDS["run"]]

@@ -271,3 +271,87 @@ def test_a_program_that_cites_the_kernel_in_a_system_log() -> None:
     xid = "NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python, Ch 0000000a"
     assert verdicts(f"Nov 29 14:07:29 gpu-b07 kernel: {xid}\n", "xid.app", role="kernel") == ["confirmed"]
     assert verdicts(f"Nov 29 14:07:29 gpu-b07 gpu-watch[71]: {xid}\n", "xid.app", role="kernel") == ["mention"]
+
+
+RAY_COPY = [
+    "ray.exceptions.RayTaskError(AcceleratorError): \x1b[36mray::WorkerDict.update_actor()\x1b[39m (pid=184142, "
+    "ip=10.31.4.12, actor_id=9c, repr=<verl.WorkerDict object at 0x7f>)",
+    '  File "/srv/verl/workers/actor/dp_actor.py", line 412, in update_policy',
+    IMA,
+]
+
+
+@pytest.mark.parametrize("prefix", ["", "(TaskRunner pid=51002) "])
+def test_a_ray_task_error_is_the_named_process_fault(prefix: str) -> None:
+    """Ray hands a method's exception to the caller and prints it nowhere else."""
+    whole = lines(prefix, ["step:4 - actor/grad_norm:0.1", TRACE[0], TRACE[1], *RAY_COPY, "and then"])
+    fault = next(event for event in of(scan(whole), Fault) if event.kind == "cuda.illegal_address")
+    assert (fault.verdict, fault.at.pid, fault.at.proc, fault.at.actor) == (
+        "confirmed", 184142, "pid:184142", "WorkerDict",
+    )  # fmt: skip
+    assert fault.at.step == (4 if prefix else None)
+    nested = ["ray.exceptions.RayTaskError(X): ray::TaskRunner.run() (pid=51002, ip=10.0.0.1, actor_id=ab)", TRACE[1]]
+    assert verdicts(lines(prefix, [*nested, *RAY_COPY])) == ["confirmed"]
+    unhandled = RAY_COPY[0].split(": ", 1)[1]
+    head = f"Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): {unhandled}"
+    assert verdicts(lines(prefix, [head, *RAY_COPY[1:]])) == ["confirmed"]
+
+
+def test_a_ray_task_error_of_no_cuda_process_or_in_a_response() -> None:
+    runner = [
+        "ray.exceptions.RayTaskError(X): ray::TaskRunner.run() (pid=51002, ip=10.0.0.1, actor_id=ab)",
+        TRACE[1],
+        IMA,
+    ]
+    assert verdicts(lines("", runner)) == ["mention"]
+    prefix = "(TaskRunner pid=51002) "
+    assert verdicts(lines(prefix, ["[response] sure:", *RAY_COPY, "[score] 1.0"])) == ["mention"]
+    assert verdicts(lines("", [RAY_COPY[0], IMA])) == ["suspect"]  # no frame: somebody's text
+    assert verdicts(lines("", [f"he saw {RAY_COPY[0]}", *RAY_COPY[1:]])) == ["suspect"]
+
+
+OLD_TORCH = {
+    "2.2": "[rank3]:[E ProcessGroupNCCL.cpp:1182] [Rank 3] NCCL watchdog thread terminated with exception: ",
+    "2.1": "[E ProcessGroupNCCL.cpp:916] [Rank 3] NCCL watchdog thread terminated with exception: ",
+    "2.4": "[rank3]:[E1129 14:17:34.123456789 ProcessGroupNCCL.cpp:1515] [PG 0 (default_pg) Rank 3] Process group "
+    "watchdog thread terminated with exception: ",
+}
+
+
+@pytest.mark.parametrize("version", OLD_TORCH)
+def test_watchdogs_of_older_torch(version: str) -> None:
+    text = "CUDA error: an illegal memory access was encountered"
+    assert verdicts(f"{OLD_TORCH[version]}{text}\n") == ["confirmed"]
+
+
+XID = "NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python, Ch 0000000a"
+KERNEL = {
+    "dmesg -x": f"kern  :err   : [918233.112011] {XID}",
+    "dmesg -x -T": f"kern  :warn  : [Sun Nov 29 20:12:03 2026] {XID}",
+    "dmesg --time-format iso": f"2026-11-29T20:12:03,123456+00:00 {XID}",
+    "CONFIG_PRINTK_CALLER": f"[918233.112011][T1234] {XID}",
+    "CONFIG_PRINTK_CALLER, cpu": f"[918233.112011] [   C12] {XID}",
+    "RFC 5424": f"<4>1 2026-11-29T20:12:03.123Z gpu-a01 kernel - - - {XID}",
+    "short-full": f"Sun 2026-11-29 20:12:03 UTC gpu-a01 kernel: {XID}",
+    "short-unix": f"1796000000.123456 gpu-a01 kernel: {XID}",
+}
+
+
+@pytest.mark.parametrize("shape", KERNEL)
+def test_shapes_of_kernel_lines(shape: str) -> None:
+    assert verdicts(KERNEL[shape] + "\n", "xid.app") == ["confirmed"]
+    assert verdicts(f'see "{KERNEL[shape]}"\n', "xid.app") == ["mention"]
+
+
+TORN = f"INFO 11-29 16:20:11 [loggers.py:3] Engine 000: Avg prom[rank3]: {IMA}\n"
+
+
+def test_a_ranks_line_behind_a_torn_one() -> None:
+    assert verdicts(TORN) == ["confirmed"]
+    fault = of(scan(TORN), Fault)[0]
+    assert (fault.at.rank, fault.at.byte_offset) == (3, TORN.index("[rank3]"))
+    for cited in (
+        f'log: "x[rank3]: {IMA}"\n', f"{{'stderr': 'x\\n[rank3]: {IMA}'}}\n", f"a.log:3:[rank3]: {IMA}\n",
+        f"see [rank3]: {IMA}\n",
+    ):  # fmt: skip
+        assert verdicts(cited) == ["mention"], cited

@@ -4,8 +4,9 @@
     Engine.present    -> ids of those words, asked for beside the literals, that the last chunk holds anywhere
 
 Two implementations with equal results: `HyperscanEngine` (Vectorscan, block mode) and `AhoCorasickEngine`, 2.4 times
-slower, for platforms without it. A blank of a literal also stands for colour escapes around it: loggers colour words
-one by one. Chunks without an escape byte take a database without that allowance, which is faster.
+slower, for platforms without it. A blank of a literal also stands for colour escapes around it, and escapes may stand
+inside square brackets: loggers colour words one by one, and Rich colours brackets. Chunks without an escape byte take
+a database without that allowance, which is faster.
 """
 
 from __future__ import annotations
@@ -36,8 +37,14 @@ class Engine(Protocol):
 
 
 def tolerant(literal: bytes) -> bytes:
-    """The regular expression (bytes) of a literal whose blanks may be coloured."""
-    return (_SGR + b" " + _SGR).join(re.escape(word) for word in literal.split(b" "))
+    """The regular expression (bytes) of a literal whose blanks and brackets may be coloured."""
+    return (_SGR + b" " + _SGR).join(_bracketed(word, re.escape) for word in literal.split(b" "))
+
+
+def _bracketed(word: bytes, quote: Callable[[bytes], bytes]) -> bytes:
+    """The regular expression of a word with escapes inside it behind `[` and before `]`."""
+    parts = re.split(rb"(?<=.\[)(?=.)|(?<=^\[)(?=.)|(?<=.)(?=\])", word)
+    return _SGR.join(quote(part) for part in parts if part)
 
 
 class HyperscanEngine:
@@ -168,12 +175,12 @@ def _quoted(literal: bytes) -> bytes:
 
 def _quoted_tolerant(literal: bytes) -> bytes:
     words = literal.split(b" ")
-    pattern = _quoted(words[0])
+    pattern = _bracketed(words[0], _quoted)
     for number, word in enumerate(words[1:], start=1):
         # Behind a final blank escapes would only move the end of the hit.
         after = _SGR if word or number < len(words) - 1 else b""
         before = _SGR if any(words[:number]) else b""
-        pattern += before + b" " + after + _quoted(word)
+        pattern += before + b" " + after + _bracketed(word, _quoted)
     return pattern
 
 

@@ -27,8 +27,17 @@ _HEADER: Final = re.compile(
 _BAR: Final = re.compile(
     rb"[^|\r\n]{0,160}?\d{1,3}%(?:\|[^|\r\n]{0,300}\|| Completed \|)[^\[\]|\r\n]{0,80}\[[^\]\r\n]{0,300}\]"
 )
-_RECORD: Final = re.compile(rb"\[mismatch\][ \t]+(?=[A-Za-z_]\w*=)")
+_RECORD: Final = re.compile(rb"\[mismatch\]:?[ \t]*(?=[A-Za-z_]\w*=)")
 _STEP: Final = re.compile(rb"step:\d+ - (?=[\w@/.+-]+:)")
+# A complete record ends with its last field's word, whatever another writer put behind it without a newline.
+_RECORD_END: Final = re.compile(
+    rb" classification=(?:defect|numerical|quantization|unknown)(?=\[|\(|step:\d+ - [\w@/.+-]+:)"
+)
+# A torn write leaves no blank in front; behind a quote, a colon or an escape the line is cited.
+_TORN: Final = re.compile(
+    rb"(?<=[^\s\"'`(<*:>|=\\-])(?<!\\[nrt])\[rank\d{1,6}\]:"
+    rb"(?=\[[IWEF]\d{3,4} \d\d:| (?:Traceback \(most recent call|[A-Za-z_][\w.]{0,80}(?:Error|Exception): ))"
+)
 _LOOK_BACK: Final = 4096
 # `grep -n` output: the record stands in another file, which is read by itself.
 _GREP: Final = re.compile(rb"^\S*[./]\S*:(?:\d+:)?$")
@@ -51,7 +60,9 @@ def is_whole(raw: bytes) -> bool:
     """A cheap look that spares most lines the rest: whether a line is certainly one piece."""
     if b"%" in raw and (b"%|" in raw or b"% Completed |" in raw):
         return False
-    if b"\r" in raw or raw[:1] == b"\0" or raw.find(b"[mismatch]", 1) >= 0:
+    if b"\r" in raw or raw[:1] == b"\0" or raw.find(b"[mismatch]", 1) >= 0 or raw.find(b"[rank", 1) >= 0:
+        return False
+    if b" classification=" in raw and _RECORD_END.search(raw) is not None:
         return False
     header = raw.find(b" pid=")
     return header < 0 or (raw[:1] == b"(" and raw.find(b" pid=", header + 1) < 0)
@@ -84,7 +95,7 @@ def _resync(raw: bytes, start: int, end: int) -> list[tuple[int, int]]:
     """Split [start, end) where another record begins inside it."""
     while start < end and raw[start] == 0:  # the hole that copytruncate leaves in front of the next line
         start += 1
-    cuts = _headers(raw, start, end) | _records(raw, start, end)
+    cuts = _headers(raw, start, end) | _records(raw, start, end) | _torn(raw, start, end)
     start = max(start, _behind_bars(raw, start, end))
     found = []
     for cut in sorted(cut for cut in cuts if cut > start):
@@ -110,16 +121,27 @@ def _headers(raw: bytes, start: int, end: int) -> set[int]:
 def _records(raw: bytes, start: int, end: int) -> set[int]:
     """Where a `[mismatch]` record begins behind other text."""
     cuts: set[int] = set()
-    first = raw.find(b"[mismatch]", start + 1, end)
+    first = raw.find(b"[mismatch]", start, end)
     if first >= 0:
         # Behind wrappers alone it is this line's own record.
         own = peel(clean(raw[start : min(end, start + _LOOK_BACK)]), Years(None)).text.startswith("[mismatch]")
         hit = _RECORD.search(raw, first + 1 if own else first, end)
         while hit:
-            if _is_record(raw, start, hit.start(), end):
+            more = _RECORD.search(raw, hit.end(), end)
+            if _is_record(raw, start, hit.start(), more.start() if more else end):
                 cuts.add(hit.start())
-            hit = _RECORD.search(raw, hit.end(), end)
+            hit = more
+    if raw.find(b" classification=", start, end) >= 0:
+        cuts.update(behind.end() for behind in _RECORD_END.finditer(raw, start, end))
     return cuts
+
+
+def _torn(raw: bytes, start: int, end: int) -> set[int]:
+    """Where a rank's own line begins behind another writer's that was cut off."""
+    if raw.find(b"[rank", start + 1, end) < 0:
+        return set()
+    hits = (hit.start() for hit in _TORN.finditer(raw, start + 1, end))
+    return {at for at in hits if not any(raw.count(quote, start, at) % 2 for quote in (b'"', b"'", b"`"))}
 
 
 def _behind_bars(raw: bytes, start: int, end: int) -> int:

@@ -10,10 +10,10 @@ from tic_daemon.scan import writers, yields
 from tic_daemon.scan.engine import Hit
 from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
 from tic_daemon.scan.lines import clean, is_bar
-from tic_daemon.scan.records import HEADER, fields_of, is_record, tokens
+from tic_daemon.scan.records import HEADER, fields_of, is_record, is_template, tokens
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.state import Proc, State
-from tic_daemon.scan.tracebacks import OPENER, Trace
+from tic_daemon.scan.tracebacks import OPENER, RAY_OPENER, Trace, ray_copy
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.values import integer, pci
 from tic_daemon.scan.verdict import MENTION, foreign_rank, verdict, without_cuda, wrap_fits
@@ -35,6 +35,7 @@ _EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", 
 
 OWN: Final = (
     b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
+    RAY_OPENER.encode(),
 )  # fmt: skip
 """Literals that are read here, beside those of the rules; they have the first numbers."""
 _PLANS: Final = 4096
@@ -121,7 +122,7 @@ class PieceReader:
             if not key and not line.bare:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
             trace = state.traces.see(key, line.text, line_no)
-            if trace is not None and not key and trace.owner is not None:
+            if trace is not None and not key and trace.owner is not None and not trace.copied:
                 key, pid, rank, actor = trace.owner
                 line.named_by(pid, rank, actor)
         proc = state.procs.get(key)
@@ -196,6 +197,10 @@ class PieceReader:
                 self.state.quotes.pop(piece.key, None)
         elif text.startswith(_ACTOR) and self.single and piece.line.bare:
             self.state.actor = text[len(_ACTOR) :].strip()[:80]
+        if (copy := ray_copy(text)) is not None:
+            who, pid = copy[1].rpartition(".")[0] or copy[1], int(copy[2])
+            owner = (f"pid:{pid}", pid, None, who[:80])
+            self.state.traces.begin(piece.key, Trace(True, True, piece.line_no, owner, copied=True))
         if text.endswith(OPENER):
             self._traceback(piece, text[: -len(OPENER)].rstrip(), previous)
 
@@ -228,6 +233,8 @@ class PieceReader:
         if header is not None:
             said = text[header.end() :]
             fields = fields_of(said)
+            if fields and is_template(fields):
+                return
             whole = records.whole(piece.at(""), piece.end, fields, piece.shown()) if fields else None
             if whole is not None:
                 self.give(whole)
@@ -288,6 +295,8 @@ class PieceReader:
     def _fault(self, rule: Rule, hit: re.Match[str], piece: _Piece, trace: Trace | None, *, anchored: bool) -> None:
         line, traits = piece.line, self.traits
         quoted = self.state.quotes.get(piece.key)
+        if anchored and trace is not None and trace.copied and trace.trusted and trace.owner is not None:
+            self._owned(piece, trace.owner)
         actor = line.actor or (self.actor if self.single else "")
         groups = hit.groupdict()
         foreign = bool(self.single) and line.rank is not None and foreign_rank(line.rank, traits)
@@ -304,6 +313,15 @@ class PieceReader:
             )
         )  # fmt: skip
         piece.bound(at)
+
+    def _owned(self, piece: _Piece, owner: tuple[str, int | None, int | None, str]) -> None:
+        """The line is a copy of what another process raised: it is that one's. It was raised after the step that the
+        caller ended last; the caller's clock does not tell when."""
+        key, pid, rank, actor = owner
+        piece.line.named_by(pid, rank, actor)
+        piece.key, piece.proc = key, Proc(step=piece.proc.step)
+        if key not in self.state.procs:
+            self._seen(key, piece.at(""), Proc())
 
     def _other(self, rule: Rule, piece: _Piece, place: int) -> None:
         text = piece.line.text

@@ -34,7 +34,7 @@ METRICS: Final = frozenset({
     "logprob_mae", "logprob_max", "probability_mae", "kl_k1", "kl_k2", "kl_k3", "relative_l2", "cosine", "vocab_tv",
     "vocab_argmax", "vocab_logsoftmax_max",
 })  # fmt: skip
-HEADER: Final = re.compile(r"\[mismatch\][ \t]+(?=[A-Za-z_]\w*=)")
+HEADER: Final = re.compile(r"\[mismatch\]:?[ \t]*(?=[A-Za-z_]\w*=)")
 MAX_LINES: Final = 40
 MAX_BYTES: Final = 64 * 1024
 _MAX_FIELDS: Final = 64
@@ -45,6 +45,9 @@ _KNOWN: Final = frozenset(FIELDS)
 _OWN: Final = "tic"
 _all: Final = itemgetter(*FIELDS)
 _UNSAID: Final = ("", "unknown")
+# What stands for a value in a template or in source code: `<id>`, `{run}`, `$RUN`, `%s`, `...`
+_PLACEHOLDER: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|\$\{?\w+\}?|%\(?\w.*|\.{2,}|…")
+_PUNCTUATION: Final = ",;"
 
 
 @dataclass(slots=True)
@@ -81,7 +84,9 @@ def tokens(text: str) -> tuple[Pairs, bool]:
             key, equals, value = word.partition("=")
             if not equals or not (key in _KNOWN or _KEY(key)):
                 return found, False
-            found.append((key, value))
+            found.append((key, value.rstrip(_PUNCTUATION)))
+        if found and found[-1][1][-1:] == ".":  # the end of a sentence
+            found[-1] = (found[-1][0], found[-1][1][:-1])
         return found, bool(found)
     place, size = 0, len(text)
     while place < size and len(found) < _MAX_FIELDS:
@@ -98,7 +103,7 @@ def tokens(text: str) -> tuple[Pairs, bool]:
 
 def fields_of(text: str) -> dict[str, str] | None:
     """The fields of a text that holds fields of the seed alone, each once, without quotes; None of any other text."""
-    if '"' in text or "'" in text:
+    if '"' in text or "'" in text or "," in text or ";" in text or text[-1:] == ".":
         return None
     words = text.split()
     try:
@@ -109,8 +114,13 @@ def fields_of(text: str) -> dict[str, str] | None:
 
 
 def is_record(pairs: Pairs) -> bool:
-    """Whether a field of the seed is among them."""
-    return any(key in _KNOWN for key, _value in pairs)
+    """Whether a field of the seed is among them, and they are no template of a record: that names no run."""
+    return any(key in _KNOWN for key, _value in pairs) and not is_template(dict(pairs))
+
+
+def is_template(fields: dict[str, str]) -> bool:
+    """Whether the values are placeholders, as in documentation that somebody prints."""
+    return any(_PLACEHOLDER.fullmatch(fields.get(key, "")) for key in ("run", "step", "metric", "value"))
 
 
 class Records:

@@ -14,6 +14,7 @@ follows from the bytes alone, so that chunks and restarts change nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -36,6 +37,7 @@ CRI_LIMIT: Final = 1 << 20
 MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
 _DIGITS: Final = frozenset("0123456789")
+_GLUED: Final = re.compile(r" classification=[a-z]+(?:[\[(:])").search
 _NONE: Final[list[int]] = []
 _OPENER: Final = OPENER.split()[0]
 # Literals that tell of lines which a container runtime has cut.
@@ -390,14 +392,17 @@ class SourceScanner:
 
 def _is_one(line: str) -> bool:
     """As `lines.is_whole`, for a line without escapes; nor may it be one that a container runtime has cut."""
-    if line[0] in _DIGITS or ("%" in line and ("%|" in line or "% Completed |" in line)):
+    if line[0] in _DIGITS or line.find("[rank", 1) >= 0 or ("%" in line and ("%|" in line or "% Completed |" in line)):
         return False
     return " pid=" not in line or (line[0] == "(" and line.count(" pid=") == 1)
 
 
 def _needs_more(line: str) -> bool:
     """Whether a line with a literal of the reader's own may hold several pieces, or hangs on the line before it."""
-    return line.find("[mismatch]", 1) >= 0 or _OPENER in line
+    if _OPENER in line:
+        return True
+    first = line.find("[mismatch]")
+    return first > 0 or (first == 0 and (line.find("[mismatch]", 1) > 0 or _GLUED(line) is not None))
 
 
 def _is_bad(line: bytes) -> bool:

@@ -7,6 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 OPENER: Final = "Traceback (most recent call last):"
+# Ray hands an exception of an actor's method to the caller and prints it nowhere else: the line that opens such a copy
+# names the process. `ray.exceptions.RayTaskError(X): ray::WorkerDict.update_actor() (pid=184142, ip=10.31.4.12, ...`
+RAY_OPENER: Final = ": ray::"
+ray_copy: Final = re.compile(
+    r"(?:ray\.exceptions\.RayTaskError(?:\([\w.]{1,80}\))?|Unhandled error \(suppress with [^()\n]{1,80}\)): "
+    r"ray::(\w[^()\s]{0,120})\(\) \(pid=(\d{1,17}), ip=[\w.:-]+[,)]"
+).match
 MAX_OWN: Final = 200
 MAX_LINES: Final = 4096
 _AFTER: Final = 8
@@ -25,6 +32,7 @@ class Trace:
         needs_files: it counts only with at least one `  File "...` line: its opener alone proves nothing.
         owner: key, pid, rank and actor of the writer whose traceback goes on in lines without any prefix, or None.
         line_no: of the opener. `own`: lines since. `files`: `File` lines among them.
+        copied: somebody's (a Ray driver's) copy of the owner's traceback: what it says is the owner's.
         after: lines left for the exception's message, 0 while the exception has not come.
     """
 
@@ -36,6 +44,7 @@ class Trace:
     files: int = 0
     after: int = 0
     after_line: int = 0
+    copied: bool = False
 
     @property
     def trusted(self) -> bool:
@@ -91,7 +100,7 @@ class Tracebacks:
     def to_json(self) -> dict[str, list[Any]]:
         """For the scanner's state."""
         return {
-            key: [t.proven, t.needs_files, t.line_no, t.owner, t.own, t.files, t.after, t.after_line]
+            key: [t.proven, t.needs_files, t.line_no, t.owner, t.own, t.files, t.after, t.after_line, t.copied]
             for key, t in self.open.items()
         }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from tic_daemon.scan.stamps import MONTHS, SECOND, Years, full, resolution, zoned
@@ -36,7 +37,9 @@ _TEE: Final = re.compile(r"\[(?!rank\d)([A-Za-z_]\w{0,60}?\d{1,6})\]:")
 _MPIRUN: Final = re.compile(r"\[(?:[\w.-]{1,80}@)?\d{1,6},(\d{1,6})\]<(stdout|stderr)>:? ?")
 _KUBECTL: Final = re.compile(r"\[pod/([\w.-]{1,253})/[\w.-]{1,63}\] ")
 _RANK: Final = re.compile(r"\[rank(\d{1,6})\]:( |(?=\[|[IWEFCV]\d{4} ))")
-_GLOG: Final = re.compile(rf"\[([IWEF])(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}} (?:\d+ )?([^\s:\]]+):\d+\] ?")
+_GLOG: Final = re.compile(
+    rf"\[([IWEF])(?:(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}}(?: \d+)?)? ([\w./-]+\.(?:cpp|cc|h|hpp|cu)):\d+\] ?"
+)
 _TORCH: Final = re.compile(
     rf"([IWEFCV])(\d\d)(\d\d) {_CLOCK}\.(\d{{6}}) (\d+) (?:site-packages/)?[\w./-]+:\d+\] "
     r"(?:\[\d+/\d+\] )?(?:\[__\w+\] )?"
@@ -73,7 +76,20 @@ _SYSLOG: Final = re.compile(
 _DMESG_T: Final = re.compile(
     rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} (\d{{4}})\] "
 )
-_UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\] ")
+# With CONFIG_PRINTK_CALLER the thread or the CPU follows: `[918233.112011][T1234] `
+_UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\](?: ?\[ *[TC]\d{1,7}\])? ")
+# `dmesg -x`, `dmesg --time-format iso`, rsyslog's RFC 5424, `journalctl -o short-full` and `-o short-unix`
+_DMESG_X: Final = re.compile(r"(?:kern|user|daemon|syslog) *:(?:emerg|alert|crit|err|warn|notice|info|debug) *: (?=\[)")
+_DMESG_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d),(\d{6})(Z|[+-]\d\d:?\d\d) ")
+_RFC5424: Final = re.compile(
+    r"<\d{1,3}>1 (\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:?\d\d) ([\w.-]+) ([\w./-]+) (\d+|-) \S+ "
+    r"(?:-|\[[^\]\n]{0,400}\]) "
+)
+_JOURNAL_FULL: Final = re.compile(
+    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_DATE} {_CLOCK}(?:\.(\d{{1,6}}))? (\w{{1,6}}|[+-]\d\d) ([\w.-]+) ([\w./-]+)"
+    r"(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
+)
+_JOURNAL_UNIX: Final = re.compile(r"(\d{9,11})\.(\d{6}) ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?")
 _KERNEL: Final = re.compile(r"kernel: ")
 _KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
 _LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
@@ -178,8 +194,9 @@ def _rank(hit: re.Match[str], found: Wrapped) -> None:
 def _glog(hit: re.Match[str], found: Wrapped) -> None:
     found.kinds += ("glog",)
     found.level = hit[1]
-    # The nine digits are not wall time: the stamp is good for its second only.
-    found.short(int(hit[2]), int(hit[3]), hit[4], "", SECOND)
+    # The nine digits are not wall time: the stamp is good for its second only. torch up to 2.2 prints none.
+    if hit[2]:
+        found.short(int(hit[2]), int(hit[3]), hit[4], "", SECOND)
 
 
 def _torch(hit: re.Match[str], found: Wrapped) -> None:
@@ -295,6 +312,32 @@ def _kernel(_hit: re.Match[str], found: Wrapped) -> None:
         found.kinds += ("uptime",)
 
 
+def _nothing(_hit: re.Match[str], _found: Wrapped) -> None:
+    """`dmesg -x` names facility and level; what follows is the kernel's own prefix."""
+
+
+def _dmesg_iso(hit: re.Match[str], found: Wrapped) -> None:
+    found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
+    _kernel(hit, found)
+
+
+def _rfc5424(hit: re.Match[str], found: Wrapped) -> None:
+    found.time(zoned(hit[1], hit[2], hit[3] or "", hit[4]))
+    _unit(found, hit[5], hit[6], None if hit[7] == "-" else hit[7])
+
+
+def _journal_full(hit: re.Match[str], found: Wrapped) -> None:
+    utc = hit[4] in {"UTC", "GMT"}  # other names of zones are not unique
+    found.time(zoned(hit[1], hit[2], hit[3] or "", "Z") if utc else full(hit[1], hit[2], hit[3] or ""))
+    _unit(found, hit[5], hit[6], hit[7])
+
+
+def _journal_unix(hit: re.Match[str], found: Wrapped) -> None:
+    at = datetime.fromtimestamp(int(hit[1]), UTC)
+    found.time(zoned(f"{at:%Y-%m-%d}", f"{at:%H:%M:%S}", hit[2], "Z"))
+    _unit(found, hit[3], hit[4], hit[5])
+
+
 def _loguru(hit: re.Match[str], found: Wrapped) -> None:
     found.kinds += ("loguru",)
     if hit[1]:  # without a date the clock alone bounds nothing
@@ -340,15 +383,16 @@ _BRACKET_RECORD: Final = re.compile(r"\[mismatch\][ \t]+[A-Za-z_]\w*=")
 _DIGIT: Final[_Table] = (
     (_CRI, _cri), (_JOURNAL_ISO, _journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),
     (_TILELANG, _dated("tilelang", 3)), (_COMPOSE, _dated("compose", 0, 3)), (_LOGURU, _loguru),
-    (_PYLOG, _dated("pylog", 4, 3)), (_KMSG, _kernel), (_NCCL, _nccl),
+    (_PYLOG, _dated("pylog", 4, 3)), (_KMSG, _kernel), (_NCCL, _nccl), (_DMESG_ISO, _dmesg_iso),
+    (_JOURNAL_UNIX, _journal_unix),
 )  # fmt: skip
 _UPPER: Final[_Table] = (
     (_VLLM, _vllm_record), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")), (_PYTHON, _python),
-    (_UVICORN, _plain("uvicorn")), (_SYSLOG, _syslog), (_NCCL, _nccl),
+    (_UVICORN, _plain("uvicorn")), (_SYSLOG, _syslog), (_JOURNAL_FULL, _journal_full), (_NCCL, _nccl),
 )  # fmt: skip
-_LOWER: Final[_Table] = ((_NCCL, _nccl), (_UPTIME, _kernel), (_KERNEL, _kernel))
+_LOWER: Final[_Table] = ((_NCCL, _nccl), (_UPTIME, _kernel), (_KERNEL, _kernel), (_DMESG_X, _nothing))
 _BLANK: Final[_Table] = ((_WHAT, _what), (_SGLANG, _sglang))
-_ANGLE: Final[_Table] = ((_SYSLOG, _syslog),)
+_ANGLE: Final[_Table] = ((_RFC5424, _rfc5424), (_SYSLOG, _syslog))
 
 _PEELERS: Final[dict[str, _Table]] = {
     " ": _BLANK, "<": _ANGLE,
@@ -360,12 +404,14 @@ _PEELERS: Final[dict[str, _Table]] = {
 # One quick look that spares most payloads, which begin with a word, all those patterns.
 _ANY_GATE: Final = r"[\w.-]+:\d+:\d+ "
 _UPPER_GATE: Final = rf"(?:{_LEVELS}|TRACE)[ :]|[IWEFCV]\d{{4}} |[A-Z][a-z]{{2}} {{1,2}}\d|{_ANY_GATE}"
-_LOWER_GATE: Final = rf"{_ANY_GATE}|kernel: "
+_LOWER_GATE: Final = rf"{_ANY_GATE}|kernel: |(?:kern|user|daemon|syslog) *:"
 _Gate = Callable[[str, int], re.Match[str] | None]
 _GATES: Final[dict[str, _Gate]] = {
     **dict.fromkeys("ABCDEFGHIJKLMNOPQRSTUVWXYZ", re.compile(_UPPER_GATE).match),
     **dict.fromkeys("abcdefghijklmnopqrstuvwxyz", re.compile(_LOWER_GATE).match),
-    **dict.fromkeys("0123456789", re.compile(rf"\d\d:\d\d:|\d{{4}}-\d\d-|\d+,\d+,|{_ANY_GATE}").match),
+    **dict.fromkeys(
+        "0123456789", re.compile(rf"\d\d:\d\d:|\d{{4}}-\d\d-|\d+,\d+,|\d{{9,11}}\.\d{{6}} |{_ANY_GATE}").match
+    ),
 }
 # What stands behind most heads: vLLM's header, and then a word that no other wrapper begins with.
 _RECORD_AHEAD: Final[_Gate] = re.compile(
