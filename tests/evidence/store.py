@@ -99,9 +99,10 @@ class Store:
         rng.shuffle(rows)
         grouped: dict[tuple[str, str], list[tuple[object, ...]]] = {}
         for rec_id, (table, columns, row) in enumerate((r for r in rows if r[0]), start=1):
-            if not columns and table not in {"run_attempt", "attempt_cut"}:
-                row = (rec_id, *row[1:22], NOW - timedelta(seconds=rng.randint(0, 10**6)), *row[23:])
-            grouped.setdefault((table, columns), []).append(row)
+            read_at = NOW - timedelta(seconds=rng.randint(0, 10**6))
+            is_event = not columns and table not in {"run_attempt", "attempt_cut"}
+            told = (rec_id, *row[1:22], read_at, *row[23:]) if is_event else row
+            grouped.setdefault((table, columns), []).append(told)
         for (table, columns), group in grouped.items():
             self.insert(table, group, columns)
         self.derived.rebuild(self.con, NOW)

@@ -65,7 +65,7 @@ def test_view_is_the_definition_at_length(store: Store, seed: int) -> None:
 
 
 def test_it_is_not_empty_where_everything_is_told(store: Store) -> None:
-    worlds = [build(5, number, plain=True) for number in range(25)]
+    worlds = [build(5, number, plain=True) for number in range(50)]
     store.fill(worlds, random.Random(1))
     got = view(store)
     assert got == model(worlds)

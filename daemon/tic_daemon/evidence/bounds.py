@@ -4,8 +4,8 @@
     Line       one line or record: position, process, stamps, step
     Bounds     [lo, hi] of integers; INF and -INF where nothing is known
 
-Times are microseconds since 1970, UTC if the clock is UTC_CLOCK, else in a source's own clock of unknown zone, which can
-be compared with nothing but itself. Everything comes from bytes; nothing here knows when a line was read.
+Times are microseconds since 1970, UTC if the clock is UTC_CLOCK, else in a source's own clock of unknown zone, which
+can be compared with nothing but itself. Everything comes from bytes; nothing here knows when a line was read.
 
 Source of the rules: docs/explanation/evidence.md.
 """
@@ -73,7 +73,7 @@ def stream_of(line: Line, source: Source) -> str:
 
 
 def written_at_once(line: Line, source: Source) -> bool:
-    """Standard error is not buffered: the line was written when it was made. What a console forwards was held on its way."""
+    """Written when it was made: standard error has no buffer. What a console forwards was held on its way."""
     return stream_of(line, source) == "stderr" and not source.console
 
 
@@ -91,8 +91,8 @@ def bounded_by_next(line: Line, later: Line, source: Source, known_writer: bool)
     """Whether the stamp of a later line of the same process bounds `line`, which has none, from above.
 
     Standard output is buffered and standard error is not. A later line on standard error was written when it was made,
-    so all that stands before it is older; one on standard output may have waited in a buffer with an old stamp, and says
-    something only of what went through the same buffer.
+    so all that stands before it is older; one on standard output may have waited in a buffer with an old stamp, and
+    says something only of what went through the same buffer.
     """
     stream = stream_of(later, source)
     return written_at_once(later, source) or (known_writer and stream != "" and stream == stream_of(line, source))

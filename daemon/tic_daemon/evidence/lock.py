@@ -89,7 +89,7 @@ def same_writer(a: Placed, b: Placed) -> bool:
 
 
 def _one_process(a: Placed, b: Placed) -> bool:
-    """Surely one process. A line without a name in a file with one name may be another's: no clock or step is shared."""
+    """Surely one process. A line without a name in a file with one name may be another's: nothing is shared."""
     return same_writer(a, b) and (a.source.single_process or a.line.proc == b.line.proc)
 
 
@@ -174,14 +174,15 @@ class Lock:
         time = time_bounds(line, source, later, writer.key is not None)
         latest = time.hi if is_fault and time.hi_clock == UTC_CLOCK else None
         attempts = self._writers.attempts(line, self._generations, latest)
-        return Placed(line, source, writer, stream_of(line, source), time, step_bounds(line, source, writer.key is not None), attempts)
+        step = step_bounds(line, source, writer.key is not None)
+        return Placed(line, source, writer, stream_of(line, source), time, step, attempts)
 
     @cached_property
     def _placed_steps(self) -> list[tuple[Placed, int, bool]]:
         return [(self.place(s.line), max(min(s.step, STEP_LIMIT), -STEP_LIMIT), s.ended) for s in self._steps]
 
     def _with_step(self, fault: Placed) -> Placed:
-        """A fault that prints no step lies between the steps of its attempt that are surely earlier and surely later."""
+        """A fault that prints no step lies between the steps of its attempt surely earlier and surely later."""
         exact = fault.line.step is not None and not fault.line.carried
         if exact or fault.attempts[0] != fault.attempts[1]:
             return fault

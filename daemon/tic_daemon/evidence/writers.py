@@ -1,7 +1,8 @@
 """Who wrote a line, and in which attempt: the identities that the lock stands on.
 
-A writer is a process as far as its lines tell. Unknown writers are the same as nobody, not even as themselves. An attempt
-owns the processes that started in it; a line of an unknown process may belong to any attempt whose cut it stands after.
+A writer is a process as far as its lines tell. Unknown writers are the same as nobody, not even as themselves. An
+attempt owns the processes that started in it; a line of an unknown process may belong to any attempt whose cut it stands
+after.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """`key` None: unknown. `epoch` None: nothing tells when it began. `single`: it wrote all lines of the generation."""
+    """`key` None: unknown. `epoch` None: its begin is unknown. `single`: it wrote all lines of the generation."""
 
     key: str | None
     epoch: str | None
@@ -101,8 +102,10 @@ class Writers:
                 first = procs.get(proc)
                 place = (generation, 0 if writer.single or first is None else first.line.offset)
                 at = None
-                # Where one process writes, unmarked lines may stand before the first that names it: their times are lost.
-                told = first is not None and (not writer.single or self.sources[source_id].single_process or first.line.offset == 0)
+                # Where one process writes, unmarked lines may stand before the first that names it: their times are
+                # lost.
+                surely_first = not writer.single or self.sources[source_id].single_process
+                told = first is not None and (surely_first or first.line.offset == 0)
                 if told and first is not None and first.line.stamp is not None:
                     source = self.sources[source_id]
                     if clock_of(first.line.utc, source) == UTC_CLOCK:
