@@ -286,3 +286,32 @@ def test_a_template_is_no_record_and_names_no_run(text: str) -> None:
     events = scan(ONE + text + "[rank0]: RuntimeError: CUDA error: misaligned address\n")
     assert len(of(events, Mismatch)) == 1
     assert [event.run for event in of(events, SourceRun)] == [FIELDS["run"]]
+
+
+BAR = "Rollout:  12%|#         | 3/25 [00:11<01:20,  3.66s/it]"
+
+
+@pytest.mark.parametrize("glue", [BAR, f"{BAR}\r{BAR}\r", "loss.py:33 "])
+@pytest.mark.parametrize(
+    ("prefix", "proc", "stream"),
+    [
+        ("\x1b[36m(WorkerDict pid=12, ip=10.0.0.1)\x1b[0m ", "pid:12", ""),
+        ("[default3]:", "actor:default3", ""),
+        ("2026-11-29T16:20:11.123456789Z stdout F ", "rank:0", "stdout"),
+        ("2026-11-29T16:20:11.123456789Z stdout F (WorkerDict pid=12) ", "pid:12", "stdout"),
+    ],
+)
+def test_what_stands_before_the_whole_line_holds_for_each_piece(prefix: str, proc: str, stream: str, glue: str) -> None:
+    """Else a record behind a progress bar loses its process, its time and, its next lines being named, their fields."""
+    several = seed(prefix).replace(f"{prefix}[mismatch]", f"{prefix}{glue}[mismatch]", 1)
+    for text in [several, prefix + glue + ONE] if glue != "loss.py:33 " else [prefix + glue + ONE]:
+        (record,) = records(text)
+        same(record)
+        assert (record.at.proc, record.at.stream) == (proc, stream)
+        assert (record.at.stamp is not None) == prefix.startswith("2026")
+        assert record.at.byte_offset == len((prefix + glue).encode())
+
+
+def test_a_processes_own_name_does_not_hold_for_what_others_wrote_behind_it() -> None:
+    (record,) = records("(EngineCore pid=5) INFO 11-29 20:00:00 [a.py:1] hello" + ONE)
+    assert record.at.pid is None

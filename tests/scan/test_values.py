@@ -131,3 +131,7 @@ def test_titan() -> None:
 def test_any_text_is_survived(form: str, text: str) -> None:
     for key, value, printed in key_values(form, text):
         assert isinstance(key, str) and isinstance(printed, str) and (value is None or isinstance(value, float))
+
+
+def test_a_step_line_that_ray_has_cut_gives_the_values_that_it_shows() -> None:
+    assert key_values("verl", "a/b:1 - c:2.5 - actor/ent") == [("a/b", 1.0, "1"), ("c", 2.5, "2.5")]

@@ -355,3 +355,10 @@ def test_a_ranks_line_behind_a_torn_one() -> None:
         f"see [rank3]: {IMA}\n",
     ):  # fmt: skip
         assert verdicts(cited) == ["mention"], cited
+
+
+def test_a_writer_without_cuda_context_stays_one_behind_a_progress_bar() -> None:
+    bar = "Rollout:  12%|#         | 3/25 [00:11<01:20,  3.66s/it]"
+    text = "Failed: Cuda error /w/csrc/custom_all_reduce.cuh:455 'misaligned address'\n"
+    assert verdicts(f"(TaskRunner pid=1) {bar}{text}", "cuda.vllm_csrc") == ["mention"]
+    assert verdicts(f"(WorkerDict pid=1) {bar}{text}", "cuda.vllm_csrc") == ["confirmed"]

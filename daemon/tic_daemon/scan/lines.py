@@ -38,6 +38,14 @@ _TORN: Final = re.compile(
     rb"(?<=[^\s\"'`(<*:>|=\\-])(?<!\\[nrt])\[rank\d{1,6}\]:"
     rb"(?=\[[IWEF]\d{3,4} \d\d:| (?:Traceback \(most recent call|[A-Za-z_][\w.]{0,80}(?:Error|Exception): ))"
 )
+# vLLM's processes name themselves, so that their names do not hold for what others wrote into the same line.
+_TRANSPORT: Final = re.compile(
+    rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [PF](?::\w+)? )?)?"
+    rb"(?: {0,5}\d{1,6}: (?=[(\[]))?"
+    rb"(?:" + _SGR + rb"\((?!Worker[ _]|VllmWorker|EngineCore|A[Pp][Ii]Server|MainProcess|DPEngineCore|StageEngineCore)"
+    rb"[A-Za-z_][\w.:-]{0,80}(?:\([^()\n]{0,80}\))? pid=\d+(?:, ip=[\w.:-]+)?\)" + _SGR + rb" )?"
+    rb"(?:\[(?!rank\d)[A-Za-z_]\w{0,60}?\d{1,6}\]:)?"
+)
 _LOOK_BACK: Final = 4096
 # `grep -n` output: the record stands in another file, which is read by itself.
 _GREP: Final = re.compile(rb"^\S*[./]\S*:(?:\d+:)?$")
@@ -83,6 +91,13 @@ def pieces(raw: bytes) -> list[tuple[int, int]]:
             found += _resync(raw, start, end)
         start = end + 1
     return found or [(0, len(raw))]
+
+
+def transport(raw: bytes) -> bytes:
+    """What container runtimes, Ray and torchrun put in front of a whole line, whatever the process wrote into it: it
+    holds for every piece of the line."""
+    head = _TRANSPORT.match(raw)
+    return head[0] if head is not None else b""
 
 
 def is_bar(raw: bytes) -> bool:

@@ -94,8 +94,9 @@ class PieceReader:
         self.events: list[Event] = []
 
     def read(
-        self, raw: bytes, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int, previous: bytes
-    ) -> None:
+        self, raw: bytes, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int, previous: bytes,
+        head: bytes = b"",
+    ) -> None:  # fmt: skip
         """Read one piece.
 
         Args:
@@ -105,9 +106,10 @@ class PieceReader:
             hits: literals found in it, growing; empty for a line that is read for its writer or its stamp alone.
             origin: what to subtract from the hits' places to have them within the piece.
             previous: start of the physical line before it; needed with a hit of a traceback's opener alone.
+            head: what stands in front of the whole line (`lines.transport`), of a piece behind it.
         """
         own, rules = self.plans.of(hits) if hits else (False, ())
-        self.take(clean(raw), raw, offset, length, line_no, hits, origin, own, rules, previous)
+        self.take(clean(head + raw), raw, offset, length, line_no, hits, origin, own, rules, previous)
 
     def take(
         self, text: str, raw: bytes | None, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int,

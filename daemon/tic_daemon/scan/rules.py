@@ -128,12 +128,16 @@ def read_pack(path: Path) -> Pack:
     Raises:
         RuleError: it cannot be read, is no TOML, or holds a rule that is refused.
     """
+    if path.exists() and not path.is_file():  # opening a pipe would wait for ever
+        raise RuleError(f"{path}: no regular file", "move it out of the directory of packs")
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise RuleError(f"{path}: cannot be read: {error.strerror}", "check the path and its permissions") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RuleError(f"{path}: no valid TOML: {error}", "correct the file at that line") from error
+    except RecursionError as error:
+        raise RuleError(f"{path}: nested too deeply", "correct the file") from error
     return parse_pack(raw, path)
 
 

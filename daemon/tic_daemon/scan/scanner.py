@@ -22,7 +22,7 @@ from typing import Final
 from tic_daemon.scan import writers
 from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
-from tic_daemon.scan.lines import is_whole, pieces
+from tic_daemon.scan.lines import is_whole, pieces, transport
 from tic_daemon.scan.piece import OWN, PieceReader, Plans
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
@@ -262,12 +262,15 @@ class SourceScanner:
         if len(parts) == 1:
             start, stop = parts[0]
             found = [hit for hit in hits if start < hit[0] <= stop]
-            length = end - offset if start == 0 else end - offset - start
-            self._reader.read(raw[start:stop], offset + start, length, line_no, found, start, previous)
+            said = transport(raw) if start else b""
+            self._reader.read(
+                raw[start:stop], offset + start, end - offset - start, line_no, found, start, previous, said
+            )
             return
         alone = not hits or self._forced() or bool(self._state.wants)
         wanted = set(range(max(0, len(parts) - MAX_PIECES), len(parts))) if alone else set()
         places = [place for place, _number in hits] + [place + 1 for place in marks]
+        head = transport(raw)
         number = 0
         for place in sorted(places):
             while number < len(parts) and parts[number][1] < place:
@@ -278,7 +281,8 @@ class SourceScanner:
             start, stop = parts[number]
             found = [hit for hit in hits if start < hit[0] <= stop]
             follows = parts[number + 1][0] if number + 1 < len(parts) else end - offset
-            self._reader.read(raw[start:stop], offset + start, follows - start, line_no, found, start, previous)
+            said = head if start else b""
+            self._reader.read(raw[start:stop], offset + start, follows - start, line_no, found, start, previous, said)
 
     # Lines that a container runtime has cut
 
@@ -316,7 +320,8 @@ class SourceScanner:
             if found or every:
                 offset, line_no = _place(cut, start)
                 last = end if stop == len(raw) else _place(cut, stop)[0]
-                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, start, b"")
+                said = transport(raw) if start else b""
+                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, start, b"", said)
 
     # Lines that are too long
 

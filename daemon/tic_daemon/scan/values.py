@@ -21,7 +21,8 @@ _CAST: Final = re.compile(r"(?:np|numpy|torch)\.\w+\(([^()]*)\)|(?:tensor|array)
 _INTEGER: Final = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _INT64: Final = 2**63
 _SAFE_DIGITS: Final = 19
-_VERL: Final = re.compile(r" - (?=[\w@/.+-]+:)")
+# Ray may cut the line: what stands behind the last dash is then a key without a value.
+_VERL: Final = re.compile(r" - (?=[\w@/.+-]+:|[\w@/.+-]*$)")
 _VERL_PART: Final = re.compile(r"[\w@/.+-]+:").match
 _PIPE_NAMED: Final = re.compile(r"\s*([A-Za-z][^:]{0,80}):\s*(\S.*)")
 _PIPE_BARE: Final = re.compile(r"\s*([A-Za-z][^:\d]{0,80}?)\s+([+-]?(?:\d|nan|inf).*)", re.IGNORECASE)
