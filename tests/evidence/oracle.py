@@ -193,6 +193,11 @@ class Oracle:
             return named.pop()
         return src.root.rstrip("/").rsplit("/", 1)[-1] or "unnamed"
 
+    def runs_in(self, src_id: int, gen: int) -> set[str]:
+        """Runs that a generation serves in turn: a process of it may have begun under an earlier one."""
+        offs = [0, *(r.off for r in self.w.of("source_run") if (r.src, r.gen) == (src_id, gen))]
+        return {self.run_of(src_id, gen, off) for off in offs}
+
     # -- attempts
 
     def declared(self, run: str) -> list[tuple[int, Attempt]]:
@@ -385,7 +390,7 @@ class Oracle:
             began = min(
                 (
                     t for p in self.w.of("process_seen")
-                    if self.run_of(p.src, p.gen, p.off) == run and self.attempts_of(p, run)[0] == first
+                    if run in self.runs_in(p.src, p.gen) and self.attempts_of(p, run)[0] == first
                     and (t := self.utc(p)) is not None
                 ),
                 default=None,

@@ -216,6 +216,7 @@ class Maker:
         # A file that was turned may be the old process' or a new one's: with a pid its lines tell, without one nothing does.
         tells = not self.cuts or not src.single or src.pid is not None
         turn = rng.randint(10, 110) * SECOND if not self.clean and tells and self.chance(0.2) else None
+        marked_steps = marked == 1 or self.chance(marked)
         several = len({line.proc.name for line in lines}) > 1
         gen, off = 0, 0
         seen: set[str] = set()
@@ -230,7 +231,9 @@ class Maker:
             name = key
             # Where several write, and where a file is rotated, each shows itself: else two would be taken for one.
             shows = several or (turn is not None and marked > 0)
-            if not key and (self.chance(marked) or (shows and proc.name not in marked_in)):
+            # Step lines look alike: a step is carried by the lines of one key, so another look would carry an old one.
+            mark = marked_steps if line.table == "step_event" else self.chance(marked)
+            if not key and (mark or (shows and proc.name not in marked_in)):
                 name = f"pid:{proc.pid}" if proc.knows_pid else f"rank:{proc.name}"
             marked_in.add(proc.name)
             pid = src.pid if key else (proc.pid if name and proc.knows_pid else None)

@@ -240,7 +240,9 @@ SELECT j.rec_id, j.run_id, j.lo_attempt, j.hi_attempt, j.source_id, j.generation
     coalesce(CASE WHEN j.exact THEN j.own_slo ELSE greatest(j.own_slo, b.slo) END, -4611686018427387904) AS slo,
     coalesce(CASE WHEN j.exact THEN j.own_shi ELSE least(j.own_shi, b.shi) END, 4611686018427387904) AS shi
 FROM judged j
-LEFT JOIN bounded b ON b.rec_id = j.rec_id AND b.run_id = j.run_id AND b.lo_attempt = j.lo_attempt;
+-- A kernel line may act on one attempt by one process and on several by another: only the former is bounded by its steps.
+LEFT JOIN bounded b
+    ON b.rec_id = j.rec_id AND b.run_id = j.run_id AND b.lo_attempt = j.lo_attempt AND b.lo_attempt = j.hi_attempt;
 
 -- The lock: thresholds against which a record is compared, for each place that it can stand in. Internal.
 --
