@@ -216,6 +216,14 @@ def an_unstamped_record_is_older_than_the_next_stamp_of_its_stream(c: Case) -> N
 
 
 @case
+def and_not_older_than_the_whole_second_that_it_prints(c: Case) -> None:
+    f, g = c.file(), c.file(single=True, stream="stdout")
+    c.fault(f, 10, step=9, stamp=at(5.5), utc=True)
+    c.record(g, 10, UNKNOWN, step=8)
+    c.row("stamp_after", g, 20, stamp=at(5), res=SECOND, utc=True, stream="stdout")
+
+
+@case
 def standard_output_with_an_old_stamp_bounds_no_other_stream(c: Case) -> None:
     f, g = c.file(), c.file(single=True)
     c.fault(f, 10, step=9, stamp=at(10), utc=True)
@@ -327,6 +335,15 @@ def a_record_of_the_faults_step_is_suspect(c: Case) -> None:
     c.record(f, 20, LATE, step=3)
     c.record(f, 30, LATE)
     c.fault(f, 100, step=3)
+
+
+@case
+def it_is_so_for_any_fault_not_for_all(c: Case) -> None:
+    f = c.file(single=True, stream="stderr")
+    c.record(f, 10, ADMISSIBLE, step=2)
+    c.record(f, 20, LATE, step=4)
+    c.fault(f, 100, step=3)
+    c.fault(f, 110, step=7)
 
 
 # -- what locks, what voids
