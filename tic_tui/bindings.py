@@ -177,7 +177,7 @@ def load_keymap(path: Path | None, *, read_only: bool = False) -> Keymap:
     try:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read as TOML: {error}") from error
     lines = _lines_of(text)
     changes: dict[str, tuple[str, ...]] = {}

@@ -1,13 +1,13 @@
 """Themes: one TOML file each, colours by meaning on top of Textual's theme keys.
 
-    name = "tic-dark"
-    dark = true
-    ansi = false                 # true: the terminal's own sixteen colours, and none at all under NO_COLOR
-    [textual]                    # the keys of textual.theme.Theme
-    primary = "#7aa2f7"
-    [textual.variables]          # CSS variables; a theme with ansi = true needs those of Textual's own ansi themes
-    [tones]                      # one for each word of render.text.TONES, in Rich's style notation
-    locked = "bold #ff5f5f"
+name = "tic-dark"
+dark = true
+ansi = false                 # true: the terminal's own sixteen colours, and none at all under NO_COLOR
+[textual]                    # the keys of textual.theme.Theme
+primary = "#7aa2f7"
+[textual.variables]          # CSS variables; a theme with ansi = true needs those of Textual's own ansi themes
+[tones]                      # one for each word of render.text.TONES, in Rich's style notation
+locked = "bold #ff5f5f"
 """
 
 from __future__ import annotations
@@ -68,14 +68,15 @@ def load(path: Path) -> Look:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read as TOML: {error}") from error
-    tones = data.get("tones", {})
+    tones, textual = data.get("tones", {}), data.get("textual", {})
+    if not isinstance(tones, dict) or not isinstance(textual, dict):
+        raise ConfigError(f"{path}: [tones] and [textual] must be tables")
     if missing := sorted(set(TONES) - set(tones)):
         raise ConfigError(f"{path}: [tones] lacks {', '.join(missing)}", "a theme gives every tone")
     if unknown := sorted(set(tones) - set(TONES)):
         raise ConfigError(f"{path}: [tones] has unknown {', '.join(unknown)}", "tones: " + ", ".join(TONES))
-    textual = data.get("textual", {})
     if "primary" not in textual:
         raise ConfigError(f"{path}: [textual] needs primary")
     styles = {}

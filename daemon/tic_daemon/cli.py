@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("--state", type=Path, metavar="DIR", help="state directory; default: .tic in the first DIR")
     watch.add_argument("--engine", choices=("auto", "hyperscan", "ahocorasick"), default="auto", help="search engine")
     watch.add_argument(
-        "--port", type=int, default=0, help="port of the live endpoint on 127.0.0.1; default: any free one"
+        "--port", type=_port, default=0, help="port of the live endpoint on 127.0.0.1; default: any free one"
     )
     watch.add_argument("--no-endpoint", action="store_true", help="answer no queries while running")
     watch.add_argument(
@@ -118,6 +118,16 @@ def _watch(args: argparse.Namespace) -> int:
         ready=lambda url: logging.getLogger("tic-daemon").info("store %s, endpoint %s", daemon.store_id, url or "none")
     )
     return 0
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 1 << 16:
+        raise ValueError(text)
+    return port
+
+
+_port.__name__ = "port"  # argparse says "invalid port value"
 
 
 def _why(error: OSError | ValueError) -> str:

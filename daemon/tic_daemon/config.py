@@ -27,6 +27,7 @@ with "/" starts beside tic.toml. An unknown key, a wrong type or a value out of 
 from __future__ import annotations
 
 import getpass
+import os
 import re
 import socket
 import tomllib
@@ -175,8 +176,10 @@ def load_config(file: Path | None = None, *, workspace: Path | None = None) -> C
     base = Path(workspace or Path.cwd()).absolute()
     if file is None:
         candidate = base / CONFIG_NAME
-        if not candidate.is_file():
+        if not os.path.lexists(candidate):
             return Config(base=base, who=_user(), host=_host())
+        if not candidate.is_file():  # a directory, a pipe, a link to nowhere: never ignored in silence
+            raise ConfigError(f"{candidate}: no readable file", "Make it one, or remove it.")
         file = candidate
     try:
         text = file.read_text(encoding="utf-8")
@@ -193,6 +196,8 @@ def parse_config(text: str, file: Path) -> Config:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{file}: {error}", "tic.toml is TOML: https://toml.io") from error
+    except RecursionError as error:
+        raise ConfigError(f"{file}: nested too deeply", "tic.toml is TOML: https://toml.io") from error
     reader = _Reader(file, text)
     top = reader.table(data, "", _TOP)
     base = file.parent

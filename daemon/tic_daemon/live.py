@@ -29,7 +29,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tic_daemon import __version__
-from tic_daemon.errors import ConfigError, TicError
+from tic_daemon.errors import ConfigError, StoreError, TicError
 from tic_daemon.live_http import Endpoint, Limits
 from tic_daemon.store.layout import StoreLayout, read_json, write_private_json
 
@@ -115,7 +115,11 @@ class LiveServer:
         if not server.up.wait(10) or not server.started:
             self.stop()
             raise TicError(f"the live endpoint did not come up on {self.url}")
-        write_private_json(self._layout.daemon_file, self._description())
+        try:
+            write_private_json(self._layout.daemon_file, self._description())
+        except OSError as e:  # a full disk, or the directory went away
+            self.stop()
+            raise StoreError(f"cannot write {self._layout.daemon_file}: {e.strerror or e}", "make space there") from e
 
     def stop(self) -> None:
         """Ends running queries and the server, and takes daemon.json away if it is still ours."""

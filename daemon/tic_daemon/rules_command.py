@@ -21,6 +21,7 @@ from typing import BinaryIO, Final
 
 from tic_daemon.config import load_config
 from tic_daemon.errors import RuleError, TicError
+from tic_daemon.output import say
 from tic_daemon.scan.events import Device, Event, Fault, Gap, Metric, Mismatch, Timing
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
@@ -77,11 +78,11 @@ def run(args: argparse.Namespace) -> int:
         return _test(RuleSet.load([*extra, *args.dirs]))
     rules = RuleSet.load(extra)
     if args.action == "list":
-        print(markdown(rules), end="") if args.markdown else _list(rules, args.pack)
+        say(markdown(rules).rstrip("\n")) if args.markdown else _list(rules, args.pack)
     elif args.action == "explain":
-        print(explain(rules, args.name))
+        say(explain(rules, args.name))
     else:
-        print(report(try_file(rules, args.file), args.top))
+        say(report(try_file(rules, args.file), args.top))
     return 0
 
 
@@ -93,8 +94,10 @@ def _list(rules: RuleSet, pack: str | None) -> None:
         (rule for rule in rules.rules if pack in {None, rule.pack}), key=lambda rule: (rule.pack, rule.name)
     )
     width = max(len(rule.name) for rule in chosen)
-    for rule in chosen:
-        print(f"{rule.name:<{width}}  {rule.yields:<12}  {rule.severity:<2}  {rule.title or says(rule)}")
+    rows = [
+        f"{rule.name:<{width}}  {rule.yields:<12}  {rule.severity:<2}  {rule.title or says(rule)}" for rule in chosen
+    ]
+    say(safe("\n".join(rows)))
 
 
 def says(rule: Rule) -> str:
@@ -140,9 +143,9 @@ def explain(rules: RuleSet, name: str) -> str:
 def _test(rules: RuleSet) -> int:
     failures = check(rules)
     for failure in failures:
-        print(safe(f"FAIL {failure.pack}: {failure.rule}: {failure.what}\n     {failure.line}"))
+        say(safe(f"FAIL {failure.pack}: {failure.rule}: {failure.what}\n     {failure.line}"))
     lines = sum(len(rule.match) + len(rule.no_match) for rule in rules.rules)
-    print(f"{len(rules.rules)} rules of {len(rules.packs)} packs, {lines} lines, {len(failures)} failures")
+    say(f"{len(rules.rules)} rules of {len(rules.packs)} packs, {lines} lines, {len(failures)} failures")
     return 2 if failures else 0
 
 

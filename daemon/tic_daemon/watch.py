@@ -35,6 +35,8 @@ PENDING_BYTES = 64 << 20
 """How much may be read and not yet committed; then reading waits for the store."""
 SHUTDOWN_S = 15.0
 """SIGTERM: the final sweep may take this long; schedulers kill after 30 s, and the commit needs some of it."""
+STORE_S = 5.0
+"""How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.25
 """How often the spool is looked at: a mark is acknowledged within a second."""
 
@@ -121,6 +123,7 @@ class Daemon:
         self._pending_bytes = 0
         self._began: datetime | None = None
         self._spool_at = 0.0
+        self._store_at = time.monotonic()
         self._full_until = 0.0
         self._caught_up = False
 
@@ -160,6 +163,9 @@ class Daemon:
 
     def _tick(self) -> None:
         now = time.monotonic()
+        if now - self._store_at >= STORE_S:
+            self._store_at = now
+            self._writer.require_file()
         self._follower.wait(min(self._pace.remaining(now), SPOOL_S) if self._pending else SPOOL_S)
         if self._pending_bytes < PENDING_BYTES:
             self._read()

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 GRACE_S = 3.0
 CONNECT_S = 3.0
 MAX_ERROR_BYTES = 1 << 16
+# A daemon answers with 64 MB at most, and columns of one row may be larger.
+MAX_BODY_BYTES = 512 << 20
+BODY_S = 30.0
 _BROKEN = (OSError, http.client.HTTPException)
 
 
@@ -167,7 +170,10 @@ class HttpReader:
         }
         connection.request("POST", "/sql", body, headers)
         response = connection.getresponse()
-        data = response.read() if response.status == 200 else response.read(MAX_ERROR_BYTES)
+        if response.status == 200:
+            data = _body(response, time.monotonic() + timeout_s + BODY_S)
+        else:
+            data = response.read(MAX_ERROR_BYTES)
         if response.will_close or response.status != 200:
             self._hang_up()
         return response, data
@@ -247,6 +253,24 @@ def _connect(url: str) -> http.client.HTTPConnection:
     return connection
 
 
+def _body(response: http.client.HTTPResponse, deadline: float) -> bytes:
+    """The whole body. What answers may be no daemon at all: neither endless nor dripping bodies are waited for.
+
+    Raises:
+        TimeoutError: it did not end in time. ConnectError: it is larger than any answer of a daemon.
+    """
+    body = bytearray()
+    while piece := response.read1(1 << 20):
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            raise ConnectError(f"the answer is larger than {MAX_BODY_BYTES >> 20} MB", "is it a daemon's URL?")
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    if response.length:  # it ended before the length that it had announced
+        raise http.client.IncompleteRead(bytes(body), response.length)
+    return bytes(body)
+
+
 def _complaint(data: bytes, status: int) -> tuple[str, str]:
     try:
         value = json.loads(data)
@@ -261,7 +285,8 @@ def _unpack(data: bytes) -> tuple[tuple[str, ...], tuple[str, ...], list[wire.Ro
     try:
         with pa.ipc.open_stream(data) as stream:
             table = stream.read_all()
-    except pa.ArrowException as e:
-        raise ConnectError(f"the answer is no Arrow stream: {e}", "is there a proxy in between?") from e
-    types = wire.types_of(table.schema)
-    return tuple(table.schema.names), types, wire.rows_of(table, types)
+        table.validate(full=True)  # offsets of a forged stream would be followed out of its memory
+        types = wire.types_of(table.schema)
+        return tuple(table.schema.names), types, wire.rows_of(table, types)
+    except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, RecursionError) as e:
+        raise ConnectError(f"the answer is no Arrow stream: {str(e)[:200]}", "is there a proxy in between?") from e

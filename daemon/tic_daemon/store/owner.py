@@ -47,7 +47,7 @@ class Process:
         """The owner that the file names; None if it is missing or says nothing usable."""
         value = read_json(path)
         pid = value.get("pid")
-        if not isinstance(pid, int) or pid <= 0:
+        if not isinstance(pid, int) or isinstance(pid, bool) or not 0 < pid < 1 << 31:
             return None
         texts = [str(value.get(key, "")) for key in ("host", "boot", "pid_namespace", "pid_start")]
         return cls(texts[0], texts[1], texts[2], pid, texts[3])

@@ -83,7 +83,9 @@ def decode_parameter(value: object) -> object:
 def types_of(schema: pa.Schema) -> tuple[str, ...]:
     """DuckDB's type names from the schema's metadata; Arrow's own where a foreign server left them out."""
     noted = json.loads((schema.metadata or {}).get(TYPES_KEY, b"[]"))
-    return tuple(noted) if len(noted) == len(schema) else tuple(str(field.type) for field in schema)
+    if isinstance(noted, list) and len(noted) == len(schema) and all(isinstance(name, str) for name in noted):
+        return tuple(noted)
+    return tuple(str(field.type) for field in schema)
 
 
 def rows_of(table: pa.Table, types: Sequence[str]) -> list[Row]:

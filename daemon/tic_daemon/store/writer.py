@@ -384,6 +384,13 @@ class Writer:
             touched |= {"run_attempt", "attempt_cut"}
         return touched
 
+    def require_file(self) -> None:
+        """Raises StoreError if the store's file was deleted: going on would look like work and keep nothing."""
+        if self._engine.deleted():
+            raise StoreError(
+                f"the store {self.layout.database} was deleted while this daemon wrote it", "start the daemon again"
+            )
+
     def settle_if_due(self, *, now: bool = False) -> None:
         """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`."""
         if self._derived.retry_due() and not self._owner.lost:
