@@ -86,7 +86,8 @@ class World:
             FaultLine(line_of(s), s.verdict, *RULES.get(s.kind, ("L", "always"))) for s in self.of("fault")
         ]  # fmt: skip
         steps = [StepLine(line_of(s), s.step) for s in self.of("step")]
-        return Lock(self.writers(), faults, steps, self.stamp_after, [line_of(s) for s in self.of("record")])
+        generations = {(line_of(s).source_id, line_of(s).generation) for s in self.said}
+        return Lock(self.writers(), faults, steps, self.stamp_after, [line_of(s) for s in self.of("record")], generations=generations)
 
 
 def line_of(said: Said) -> Line:

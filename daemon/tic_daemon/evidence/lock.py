@@ -141,9 +141,10 @@ class Lock:
 
     Args:
         writers: sources, processes and attempts.
-        stamp_lines: stamped lines that followed unstamped ones.
         faults, steps: of the run.
-        others: other numeric records and metrics: they show that a process went on.
+        stamp_lines: stamped lines that followed unstamped ones.
+        records: numeric records and metrics; they show that a process went on.
+        generations: (source, generation) of the run that nothing else here names.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class Lock:
         stamp_lines: Iterable[Line],
         records: Sequence[Line],
         setting: Setting = Setting(),
+        generations: Iterable[tuple[int, int]] = (),
     ) -> None:
         self._writers = writers
         self._faults = faults
@@ -164,7 +166,9 @@ class Lock:
         self._records = records
         self._setting = setting
         lines = [f.line for f in faults] + [s.line for s in steps] + list(records)
-        self._generations = sorted({(line.source_id, line.generation) for line in lines} | set(writers._seen))
+        self._generations = sorted(
+            {(line.source_id, line.generation) for line in lines} | writers.generations | set(generations)
+        )
 
     def place(self, line: Line, is_fault: bool = False) -> Placed:
         """A line with its bounds."""

@@ -1,8 +1,8 @@
 """Who wrote a line, and in which attempt: the identities that the lock stands on.
 
 A writer is a process as far as its lines tell. Unknown writers are the same as nobody, not even as themselves. An
-attempt owns the processes that started in it; a line of an unknown process may belong to any attempt whose cut it stands
-after.
+attempt owns the processes that started in it; a line of an unknown process may belong to any attempt whose cut it
+stands after.
 """
 
 from __future__ import annotations
