@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import time
@@ -61,6 +62,11 @@ COMPOSED = [
     b"ERROR:root:x\n",
     b"[prompt] a\n",
     b"[score] 1\n",
+    b'{"log":"[mismatch] run=r step=2 rank=0\\n","stream":"stdout","time":"2026-11-29T20:00:01.5Z"}\n',
+    b'{"log":"  metric=kl_k1 value=1 (WorkerDict pid=7)","stream":"stdout","time":"2026-11-29T20:00:01Z"}\n',
+    b'{"log":"[rank3]: ' + IMA.encode() + b'\\n","stream":"stderr","time":"2026-11-29T20:00:02.123456789Z"}\n',
+    b"ray.exceptions.RayTaskError(X): ray::WorkerDict.f() (pid=184142, ip=10.0.0.1, actor_id=9c)\n",
+    b"(TaskRunner pid=1) x:  12%|# | 3/25 [00:11<01:20]step:3 - a:1 - b:2[rank3]: " + IMA.encode() + b"\n",
 ]
 
 LINES = st.lists(
@@ -336,6 +342,41 @@ def test_parts_are_joined_within_their_stream() -> None:
     assert found.at.stamp == datetime(2026, 11, 29, 16, 20, 11, 123456)
     (fault,) = of(events, Fault)
     assert (fault.verdict, fault.at.stream, fault.at.line_no) == ("confirmed", "stderr", 2)
+
+
+def entry(text: str, stream: str, end: str = "\n") -> str:
+    stamp = "2026-11-29T16:20:11.123456789Z"
+    return json.dumps({"log": text + end, "stream": stream, "time": stamp}, separators=(",", ":")) + "\n"
+
+
+def test_entries_of_dockers_json_driver() -> None:
+    record = "[mismatch] run=a step=3 policy=1 input=9 phase=decode rank=0 repeat=0 scope=fixed-input "
+    rest = "intervention=none metric=kl_k1 value=0.5 reference=r self_repeat=0 report=p classification=unknown"
+    several = (
+        entry(record, "stdout") + entry("hello", "stdout", "") + entry("", "stdout") + entry(f"  {rest}", "stdout")
+    )
+    for text in (entry(record + rest, "stdout"), entry(record, "stdout", "") + entry(rest, "stdout"), several):
+        events = scan(entry("", "stdout") + text)
+        (found,) = of(events, Mismatch)
+        assert (found.value, found.parse_state, found.at.stream, found.at.line_no) == (0.5, "ok", "stdout", 2)
+        assert (found.at.stamp, found.at.stamp_utc) == (datetime(2026, 11, 29, 16, 20, 11, 123456), True)
+        assert found.at.byte_offset == len(entry("", "stdout"))
+    trace = ["Traceback (most recent call last):", '  File "a.py", line 1', IMA]
+    for lines in ([f"[rank3]: {IMA}"], [f"\x1b[31m[rank3]: \x1b[0m{IMA}"], ["ERROR:root:x", *trace]):
+        (fault,) = of(scan("".join(entry(line, "stderr") for line in lines)), Fault)
+        assert (fault.verdict, fault.at.stream, fault.at.line_no) == ("confirmed", "stderr", len(lines))
+    (fault,) = of(scan(json.dumps({"prompt": "x", "log": f"[rank3]: {IMA}"}) + "\n"), Fault)
+    assert fault.verdict == "mention"
+
+
+def test_what_only_begins_like_an_entry_of_docker() -> None:
+    for tail in (
+        'x"}',
+        "[[[",
+        'x","stream":"stdin","time":"2026-11-29T16:20:11Z"}',
+        'x","stream":"stdout","time":"now"}',
+    ):
+        assert not of(scan('{"log":"[mismatch] run=a step=3 ' + tail + "\n"), Mismatch)
 
 
 # Bytes of any kind

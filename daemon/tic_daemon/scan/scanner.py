@@ -20,6 +20,7 @@ from datetime import datetime
 from typing import Final
 
 from tic_daemon.scan import writers
+from tic_daemon.scan.docker_json import DOCKER_JSON, cri_of
 from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.scan.lines import is_whole, pieces, transport
@@ -37,11 +38,12 @@ CRI_LIMIT: Final = 1 << 20
 MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
 _DIGITS: Final = frozenset("0123456789")
+_JSON_OR_DIGIT: Final = _DIGITS | {"{"}
 _GLUED: Final = re.compile(r" classification=[a-z]+(?:[\[(:])").search
 _NONE: Final[list[int]] = []
 _OPENER: Final = OPENER.split()[0]
 # Literals that tell of lines which a container runtime has cut.
-_CUT: Final = (b" stdout P ", b" stderr P ")
+_CUT: Final = (b" stdout P ", b" stderr P ", DOCKER_JSON)
 
 
 class Scanner:
@@ -247,6 +249,10 @@ class SourceScanner:
         if _OPENER.encode() in raw:
             before = data.rfind(b"\n", 0, start - 1) + 1 if start else 0
             previous = data[before : min(start, before + _PREVIOUS)] if start else state.previous
+        if hits and raw.startswith(DOCKER_JSON):
+            previous = previous.removeprefix(DOCKER_JSON)
+            if self._docker(raw, base + start, base + end, line_no, previous):
+                return
         if is_whole(raw):
             self._reader.read(raw, base + start, end - start, line_no, hits, start, previous)
         else:
@@ -310,18 +316,37 @@ class SourceScanner:
             self._join(line.stream, end)
         return True
 
-    def _join(self, stream: str, end: int) -> None:
+    def _docker(self, raw: bytes, offset: int, end: int, line_no: int, previous: bytes) -> bool:
+        """Whether the line is an entry of Docker's json-file driver, and then read. Its offsets within a line are of
+        the decoded text."""
+        entry = cri_of(raw)
+        if entry is None:
+            return False
+        stream, head, text = entry
+        cut = self._state.cri.get(stream)
+        if cut is None:
+            self._state.cri[stream] = Cut([[0, offset, line_no]], head + text.removesuffix(b"\n"))
+        elif len(cut.raw) < CRI_LIMIT:
+            cut.parts.append([len(cut.raw), offset, line_no])
+            cut.raw += text.removesuffix(b"\n")
+        else:
+            self._state.counters.skipped_bytes += len(text)
+        if text.endswith(b"\n"):
+            self._join(stream, end, previous)
+        return True
+
+    def _join(self, stream: str, end: int, previous: bytes = b"") -> None:
         """Read a line whose last part has come. `end` is the offset behind it."""
         cut = self._state.cri.pop(stream)
         raw, hits = cut.raw, self._scanner.engine.scan(cut.raw)
-        every = self._forced()
+        every = self._forced() or bool(self._state.wants) or any(word in raw for word in writers.WORDS)
         for start, stop in pieces(raw):
             found = [hit for hit in hits if start < hit[0] <= stop]
             if found or every:
                 offset, line_no = _place(cut, start)
                 last = end if stop == len(raw) else _place(cut, stop)[0]
                 said = transport(raw) if start else b""
-                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, start, b"", said)
+                self._reader.read(raw[start:stop], offset, last - offset, line_no, found, start, previous, said)
 
     # Lines that are too long
 
@@ -397,7 +422,11 @@ class SourceScanner:
 
 def _is_one(line: str) -> bool:
     """As `lines.is_whole`, for a line without escapes; nor may it be one that a container runtime has cut."""
-    if line[0] in _DIGITS or line.find("[rank", 1) >= 0 or ("%" in line and ("%|" in line or "% Completed |" in line)):
+    if (
+        line[0] in _JSON_OR_DIGIT
+        or line.find("[rank", 1) >= 0
+        or ("%" in line and ("%|" in line or "% Completed |" in line))
+    ):
         return False
     return " pid=" not in line or (line[0] == "(" and line.count(" pid=") == 1)
 
