@@ -173,7 +173,7 @@ class Oracle:
         key: tuple[object, ...] = (src_id, gen) if alone else (src_id, gen, proc)
         if pid is not None:
             return Who(key, ("console", src_id, pid), alone)
-        return Who(key, ("file", src_id, gen) if src.single else None, alone)
+        return Who(key, ("file", src_id) if src.single else None, alone)
 
     def _run_of(self, src_id: int, gen: int, off: int) -> str:
         src = self.w.sources[src_id]

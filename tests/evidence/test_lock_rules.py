@@ -519,6 +519,15 @@ def a_process_seen_before_the_cut_in_any_log_of_its_host_is_older(c: Case) -> No
 
 
 @case
+def a_log_that_rotates_after_the_cut_is_still_its_old_process(c: Case) -> None:
+    f = c.file(single=True, stream="stderr")
+    c.fault(f, 10)
+    c.declare((f, 0, 50))
+    c.record(f, 60, AFTER, 1)
+    c.record(f, 10, UNKNOWN, 1, gen=1)
+
+
+@case
 def a_log_without_a_cut_appeared_later(c: Case) -> None:
     f, g = c.file(), c.file(single=True, pid=5)
     c.fault(f, 10, proc="pid:1", pid=1, stream="stderr")

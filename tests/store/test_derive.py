@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -17,6 +17,7 @@ from tic_daemon.scan.events import At, Event, Fault, Metric, Mismatch, ProcessSe
 from tic_daemon.store import migrate
 from tic_daemon.store.derive import DERIVE, Derived, load
 from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.reader import open_reader
 from tic_daemon.store.rows import AttemptRow, CursorRow, SourceDelta
 from tic_daemon.store.writer import Writer
 
@@ -219,3 +220,16 @@ def test_rows_come_first_when_deriving_fails(tmp_path: Path, monkeypatch: pytest
     assert con.execute("SELECT reason FROM mismatches").fetchall() == [("after the fault",)]
     con.close()
     writer.close()
+
+
+def test_a_store_that_nobody_writes_falls_silent(tmp_path: Path) -> None:
+    """The views have no clock: the reader tells them the time, or an ended run would be moving for ever."""
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    then = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
+    row = source("w.log", last_growth_at=then, state="growing")
+    writer.commit([SourceDelta(row, CursorRow(row.source_id, 0, 10), (Mismatch(At(0, 10, 1), run="r", value=0.5),))])
+    writer.close()
+    reader = open_reader(tmp_path)
+    told = "SELECT state FROM runs"
+    assert reader.query(told).rows == [("silent",)]
+    reader.close()

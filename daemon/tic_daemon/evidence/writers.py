@@ -86,7 +86,7 @@ class Writers:
         key = f"{source_id}:{generation}" if single else f"{source_id}:{generation}:{proc}"
         if pid is not None:
             return Writer(key, f"console:{source_id}#{pid}", single)
-        return Writer(key, f"file:{source_id}:{generation}" if source.single_process else None, single)
+        return Writer(key, f"file:{source_id}" if source.single_process else None, single)
 
     def _appearances(
         self, epoch: str, generations: Iterable[tuple[int, int]]

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tic_daemon.store import plain, wire
@@ -129,6 +130,8 @@ class BoundedSelect:
             con.execute("SET VARIABLE spool = ?::VARCHAR", [spool])
         if self._ask.as_of is not None:
             con.execute("SET VARIABLE as_of = ?::TIMESTAMP", [self._ask.as_of])
+        else:  # views have no clock: without this a run would be "moving" for as long as nothing is written
+            con.execute("SET VARIABLE now = ?::TIMESTAMP", [datetime.now(UTC).replace(tzinfo=None)])
         self._check()
         con.execute(statement, list(self._ask.params))
         names = [str(column[0]) for column in con.description or ()]

@@ -186,6 +186,8 @@ class FileReader:
         if as_of is not None:
             moment = as_of.astimezone(UTC).replace(tzinfo=None) if as_of.tzinfo else as_of
             cursor.execute("SET VARIABLE as_of = ?", [moment])
+        else:  # views have no clock: without this a run would be "moving" for as long as nothing is written
+            cursor.execute("SET VARIABLE now = ?", [datetime.now(UTC).replace(tzinfo=None)])
         lines = spool.overlay(self._layout.spool_dir) if self._layout is not None else None
         if lines is not None:
             cursor.execute("SET VARIABLE spool = ?", [lines])

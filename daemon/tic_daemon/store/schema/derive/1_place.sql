@@ -107,7 +107,7 @@ writer AS MATERIALIZED (
         CASE WHEN NOT single AND proc = '' THEN NULL
              WHEN pid IS NOT NULL AND NOT console THEN 'host:' || host || '#' || pid
              WHEN pid IS NOT NULL THEN 'console:' || source_id || '#' || pid
-             WHEN declared_single THEN 'file:' || source_id || ':' || generation END AS ekey
+             WHEN declared_single THEN 'file:' || source_id END AS ekey
     FROM known
 ),
 -- Attempts. The undeclared first is 1.
