@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
 from tic_daemon.config import Config, LockConfig, PollConfig, glob_match, load_config, parse_config, zone_offset
 from tic_daemon.errors import ConfigError
 

@@ -65,6 +65,8 @@ COMPOSED = [
     b'{"log":"[mismatch] run=r step=2 rank=0\\n","stream":"stdout","time":"2026-11-29T20:00:01.5Z"}\n',
     b'{"log":"  metric=kl_k1 value=1 (WorkerDict pid=7)","stream":"stdout","time":"2026-11-29T20:00:01Z"}\n',
     b'{"log":"[rank3]: ' + IMA.encode() + b'\\n","stream":"stderr","time":"2026-11-29T20:00:02.123456789Z"}\n',
+    b'{"level":"error","msg":"[mismatch] run=r step=2 rank=0","exc_info":"' + IMA.encode() + b'"}\n',
+    b'(WorkerDict pid=8) {"level": "error", "msg": "' + IMA.encode() + b'"}\n',
     b"ray.exceptions.RayTaskError(X): ray::WorkerDict.f() (pid=184142, ip=10.0.0.1, actor_id=9c)\n",
     b"(TaskRunner pid=1) x:  12%|# | 3/25 [00:11<01:20]step:3 - a:1 - b:2[rank3]: " + IMA.encode() + b"\n",
 ]
@@ -367,6 +369,30 @@ def test_entries_of_dockers_json_driver() -> None:
         assert (fault.verdict, fault.at.stream, fault.at.line_no) == ("confirmed", "stderr", len(lines))
     (fault,) = of(scan(json.dumps({"prompt": "x", "log": f"[rank3]: {IMA}"}) + "\n"), Fault)
     assert fault.verdict == "mention"
+
+
+@pytest.mark.parametrize("head", ["", "(WorkerDict pid=7) ", "2026-11-29T16:20:11.123456789Z stderr F "])
+def test_records_of_json_loggers(head: str) -> None:
+    record = "[mismatch] run=a step=3 policy=1 input=9 phase=decode rank=0 repeat=0 scope=fixed-input\n  "
+    record += "intervention=none metric=kl_k1 value=0.5 reference=r self_repeat=0 report=p classification=unknown"
+    line = {"level": "info", "ts": "2026-11-29T16:20:11.123456Z", "msg": record}
+    for printed in (json.dumps(line), json.dumps(line, separators=(",", ":"))):
+        (found,) = of(scan(f"{head}{printed}\n"), Mismatch)
+        assert (found.value, found.parse_state, found.at.byte_offset) == (0.5, "ok", 0)
+        assert (found.at.stamp, found.at.stamp_utc) == (datetime(2026, 11, 29, 16, 20, 11, 123456), True)
+        assert found.at.byte_length == len(head + printed) + 1
+    trace = f'Traceback (most recent call last):\n  File "a.py", line 1\n{IMA}\nCUDA kernel errors might be'
+    fault: dict[str, str]
+    for fault, verdict in (
+        ({"levelname": "ERROR", "message": IMA}, "confirmed"),
+        ({"levelname": "ERROR", "message": "step failed", "exc_info": trace}, "confirmed"),
+        ({"severity": "INFO", "message": IMA}, "mention"),
+        ({"level": "error", "event": f"the tool said {IMA}"}, "mention"),
+        ({"prompt": "a", "response": f"[rank3]: {IMA}"}, "mention"),
+        ({"role": "user", "content": IMA}, "mention"),
+    ):
+        found_faults = of(scan(f"{head}{json.dumps(fault)}\n"), Fault)
+        assert [event.verdict for event in found_faults] == [verdict], fault
 
 
 def test_what_only_begins_like_an_entry_of_docker() -> None:

@@ -23,6 +23,7 @@ from tic_daemon.scan import writers
 from tic_daemon.scan.docker_json import DOCKER_JSON, cri_of
 from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
+from tic_daemon.scan.json_log import plain_of
 from tic_daemon.scan.lines import is_whole, pieces, transport
 from tic_daemon.scan.piece import OWN, PieceReader, Plans
 from tic_daemon.scan.rule import Rule
@@ -253,6 +254,8 @@ class SourceScanner:
             previous = previous.removeprefix(DOCKER_JSON)
             if self._docker(raw, base + start, base + end, line_no, previous):
                 return
+        if hits and raw.endswith(b"}") and self._json(raw, base + start, end - start, line_no):
+            return
         if is_whole(raw):
             self._reader.read(raw, base + start, end - start, line_no, hits, start, previous)
         else:
@@ -333,6 +336,15 @@ class SourceScanner:
             self._state.counters.skipped_bytes += len(text)
         if text.endswith(b"\n"):
             self._join(stream, end, previous)
+        return True
+
+    def _json(self, raw: bytes, offset: int, length: int, line_no: int) -> bool:
+        """Whether the line is a JSON logger's record, and then read."""
+        head = transport(raw)
+        if not raw.startswith(b"{", len(head)) or (texts := plain_of(raw[len(head) :])) is None:
+            return False
+        for text in texts:
+            self._reader.read(text, offset, length, line_no, self._scanner.engine.scan(text), 0, b"", head)
         return True
 
     def _join(self, stream: str, end: int, previous: bytes = b"") -> None:
@@ -424,6 +436,7 @@ def _is_one(line: str) -> bool:
     """As `lines.is_whole`, for a line without escapes; nor may it be one that a container runtime has cut."""
     if (
         line[0] in _JSON_OR_DIGIT
+        or (line[-1] == "}" and '{"' in line)
         or line.find("[rank", 1) >= 0
         or ("%" in line and ("%|" in line or "% Completed |" in line))
     ):

@@ -61,8 +61,8 @@ class Engine:
         make_private_dir(temporary)
         config: dict[str, str | bool | int | float | list[str]] = {
             "storage_compatibility_version": STORAGE_VERSION,
-            # A query runs in the thread that asks. More threads cost a seventh more CPU in small commits (measured on 100 MB
-            # of log), and a guest's query could take a second core from the job.
+            # A query runs in the thread that asks. More threads cost a seventh more CPU in small commits (measured on
+            # 100 MB of log), and a guest's query could take a second core from the job.
             "threads": 1,
             "memory_limit": self._memory_limit,
             "temp_directory": str(temporary),
