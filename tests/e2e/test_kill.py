@@ -100,6 +100,8 @@ class Writer(threading.Thread):
         if not path.exists() or path.stat().st_size < 2000:
             return
         with self.gate:  # the killer waits meanwhile, so that the daemon is up and can catch up
+            # What a life before the last kill had read says nothing of what the new one has seen: give it a line to read.
+            self._append(number)
             self._await(number)
             with path.open("r+b") as log:
                 log.truncate(0)
