@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -155,3 +156,22 @@ def test_zones() -> None:
     for bad in ("+15:00", "nowhere", "../etc/passwd", ""):
         with pytest.raises(ValueError, match="no such"):
             zone_offset(bad)
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "loop", "nowhere"])
+def test_a_tic_toml_that_is_no_file_is_never_ignored(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / "tic.toml"
+    if kind == "directory":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to("tic.toml" if kind == "loop" else "gone")
+    with pytest.raises(ConfigError, match="no readable file"):
+        load_config(workspace=tmp_path)
+
+
+def test_a_tic_toml_nested_too_deeply(tmp_path: Path) -> None:
+    (tmp_path / "tic.toml").write_text("x = " + "[" * 5000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        load_config(workspace=tmp_path)
