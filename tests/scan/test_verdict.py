@@ -352,7 +352,7 @@ def test_a_ranks_line_behind_a_torn_one() -> None:
     assert (fault.at.rank, fault.at.byte_offset) == (3, TORN.index("[rank3]"))
     for cited in (
         f'log: "x[rank3]: {IMA}"\n', f"{{'stderr': 'x\\n[rank3]: {IMA}'}}\n", f"a.log:3:[rank3]: {IMA}\n",
-        f"see [rank3]: {IMA}\n",
+        f"see [rank3]: {IMA}\n", f"+[rank3]: {IMA}\n", f"-[rank3]: {IMA}\n", f"a/[rank3]: {IMA}\n",
     ):  # fmt: skip
         assert verdicts(cited) == ["mention"], cited
 

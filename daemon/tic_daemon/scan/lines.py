@@ -33,9 +33,9 @@ _STEP: Final = re.compile(rb"step:\d+ - (?=[\w@/.+-]+:)")
 _RECORD_END: Final = re.compile(
     rb" classification=(?:defect|numerical|quantization|unknown)(?=\[|\(|step:\d+ - [\w@/.+-]+:)"
 )
-# A torn write leaves no blank in front; behind a quote, a colon or an escape the line is cited.
+# A torn write leaves no blank in front; behind a quote, a colon, a diff's sign or an escape the line is cited.
 _TORN: Final = re.compile(
-    rb"(?<=[^\s\"'`(<*:>|=\\-])(?<!\\[nrt])\[rank\d{1,6}\]:"
+    rb"(?<=[\w\])}%.])(?<!\\[nrt])\[rank\d{1,6}\]:"
     rb"(?=\[[IWEF]\d{3,4} \d\d:| (?:Traceback \(most recent call|[A-Za-z_][\w.]{0,80}(?:Error|Exception): ))"
 )
 # vLLM's processes name themselves, so that their names do not hold for what others wrote into the same line.
