@@ -312,6 +312,32 @@ def test_what_stands_before_the_whole_line_holds_for_each_piece(prefix: str, pro
         assert record.at.byte_offset == len((prefix + glue).encode())
 
 
+@pytest.mark.parametrize("prefix", ["step 7 - ", "loss.py:33 | ", "[trainer] "])
+def test_a_loggers_own_prefix_keeps_time_and_name(prefix: str) -> None:
+    head = "(WorkerDict pid=12) 2026-11-29 20:00:01,123 - trainer - INFO - "
+    (record,) = records(head + prefix + ONE)
+    same(record)
+    assert (record.at.proc, record.at.actor) == ("pid:12", "WorkerDict")
+    assert str(record.at.stamp) == "2026-11-29 20:00:01.123000"
+    (record,) = records(head + prefix + "cut off" + ONE)  # glued: another writer's
+    assert record.at.stamp is None
+
+
+def test_records_in_a_printed_response() -> None:
+    """A model that has seen the format writes it; the source stays its run's."""
+    prefix = "(TaskRunner pid=5) "
+    said = [
+        "[response] sure: " + ONE.replace("run=", "run=evil-")[:-1],
+        "[mismatch] run=evil step=1 metric=kl_k1 value=3",
+    ]
+    text = prefix + ONE + "".join(f"{prefix}{line}\n" for line in [*said, "[score] 1.0"]) + prefix + ONE
+    events = scan(text)
+    assert [record.run for record in of(events, Mismatch)] == [FIELDS["run"]] * 2
+    assert [event.run for event in of(events, SourceRun)] == [FIELDS["run"]]
+    unclosed = scan(prefix + ONE + prefix + "[response] x\n" + prefix + ONE)
+    assert len(of(unclosed, Mismatch)) == 2
+
+
 def test_a_processes_own_name_does_not_hold_for_what_others_wrote_behind_it() -> None:
     (record,) = records("(EngineCore pid=5) INFO 11-29 20:00:00 [a.py:1] hello" + ONE)
     assert record.at.pid is None

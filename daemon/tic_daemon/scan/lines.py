@@ -100,6 +100,15 @@ def transport(raw: bytes) -> bytes:
     return head[0] if head is not None else b""
 
 
+def logger_prefix(raw: bytes, start: int) -> bytes:
+    """What stands before a record that begins behind a blank in the middle of a line: a logger's prefix of a form that
+    no wrapper knows as a whole, though perhaps its beginning. Text that is glued is another writer's."""
+    if start == 0 or not raw.startswith(b"[mismatch]", start) or not raw[start - 1 : start].isspace():
+        return b""
+    first = max(raw.rfind(b"\r", 0, start) + 1, start - _LOOK_BACK)
+    return b"" if b"%" in raw[first:start] else raw[first:start]
+
+
 def is_bar(raw: bytes) -> bool:
     """Whether a piece is a progress bar's refresh and nothing else."""
     bar = _BAR.match(raw)

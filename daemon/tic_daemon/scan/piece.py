@@ -95,7 +95,7 @@ class PieceReader:
 
     def read(
         self, raw: bytes, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int, previous: bytes,
-        head: bytes = b"",
+        head: bytes = b"", outer: bytes = b"",
     ) -> None:  # fmt: skip
         """Read one piece.
 
@@ -107,17 +107,21 @@ class PieceReader:
             origin: what to subtract from the hits' places to have them within the piece.
             previous: start of the physical line before it; needed with a hit of a traceback's opener alone.
             head: what stands in front of the whole line (`lines.transport`), of a piece behind it.
+            outer: the line up to this piece, if one writer wrote both.
         """
         own, rules = self.plans.of(hits) if hits else (False, ())
-        self.take(clean(head + raw), raw, offset, length, line_no, hits, origin, own, rules, previous)
+        said = peel(clean(outer), self.state.years) if outer else None
+        self.take(clean(head + raw), raw, offset, length, line_no, hits, origin, own, rules, previous, said)
 
     def take(
         self, text: str, raw: bytes | None, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int,
-        own: bool, rules: Sequence[Rule], previous: bytes,
+        own: bool, rules: Sequence[Rule], previous: bytes, outer: Wrapped | None = None,
     ) -> None:  # fmt: skip
         """As `read`, of a piece whose text and plan are known. `raw`: None if `text` says all of it."""
         state = self.state
         line = peel(text, state.years)
+        if outer is not None:
+            line.inherit(outer)
         key = writers.key_of(line, self.traits, self.single) if self.single else line.proc
         trace: Trace | None = None
         if state.traces.open:
@@ -158,6 +162,12 @@ class PieceReader:
             self.events.append(record)
             if at.stamp is None and at.proc:
                 writers.want(self.state, at.proc, at.byte_offset + at.byte_length)
+
+    def _is_quoted(self, piece: _Piece, run: str) -> bool:
+        """Whether a record stands in a printed prompt or response and is another run's than this source: models write
+        what they have seen. A record of the run at hand counts, since not every quotation is closed."""
+        quoted = self.state.quotes.get(piece.key)
+        return quoted is not None and piece.offset - quoted <= QUOTE_BYTES and self.state.run not in {"", run}
 
     def _writer(self, piece: _Piece, *, known: bool) -> None:
         """Announce a new writer; answer the events that wait for its next stamp."""
@@ -235,7 +245,7 @@ class PieceReader:
         if header is not None:
             said = text[header.end() :]
             fields = fields_of(said)
-            if fields and is_template(fields):
+            if fields and (is_template(fields) or self._is_quoted(piece, fields.get("run", ""))):
                 return
             whole = records.whole(piece.at(""), piece.end, fields, piece.shown()) if fields else None
             if whole is not None:
@@ -243,6 +253,8 @@ class PieceReader:
                 return
             pairs, _clean = tokens(said)
             if is_record(pairs):
+                if self._is_quoted(piece, dict(pairs).get("run", "")):
+                    return
                 self.give(records.header(piece.at(""), piece.end, pairs, piece.shown(), loose=_loose(piece.line)))
                 return
         if records.open:

@@ -24,7 +24,7 @@ from tic_daemon.scan.docker_json import DOCKER_JSON, cri_of
 from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.scan.json_log import plain_of
-from tic_daemon.scan.lines import is_whole, pieces, transport
+from tic_daemon.scan.lines import is_whole, logger_prefix, pieces, transport
 from tic_daemon.scan.piece import OWN, PieceReader, Plans
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
@@ -291,7 +291,10 @@ class SourceScanner:
             found = [hit for hit in hits if start < hit[0] <= stop]
             follows = parts[number + 1][0] if number + 1 < len(parts) else end - offset
             said = head if start else b""
-            self._reader.read(raw[start:stop], offset + start, follows - start, line_no, found, start, previous, said)
+            outer = logger_prefix(raw, start)
+            self._reader.read(
+                raw[start:stop], offset + start, follows - start, line_no, found, start, previous, said, outer
+            )
 
     # Lines that a container runtime has cut
 

@@ -67,6 +67,13 @@ class Wrapped:
         if pid is not None and len(pid) < 18:
             self.pid = int(pid)
 
+    def inherit(self, outer: Wrapped) -> None:
+        """This is the end of a line whose beginning said `outer`: what is not known here is as there."""
+        if self.stamp is None:
+            self.stamp = outer.stamp
+        if not self.proc:
+            self.named_by(outer.pid, outer.rank, outer.actor)
+
     def named_by(self, pid: int | None, rank: int | None, actor: str) -> None:
         """Who writes is known from elsewhere."""
         self.pid, self.rank, self.actor = pid, rank, actor
