@@ -9,8 +9,10 @@ import contextlib
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import pytest
 from tic_daemon import cli as daemon_cli
 from tic_daemon.errors import TicError
 from tic_daemon.output import complain, printable
+from tic_daemon.store.layout import StoreLayout, local_host
 from tic_tui import cli as tui_cli
 
 LINES = "[mismatch] step=1 k1=0.1\n"
@@ -149,3 +152,36 @@ def test_a_store_deleted_under_its_daemon_ends_it(tmp_path: Path) -> None:
             assert re.search(r"^tic-daemon: the store .* was deleted while", daemon.stderr.read(), re.MULTILINE)
         finally:
             daemon.kill()
+
+
+def test_a_state_directory_is_not_watched_and_hides_no_store(workspace: Path) -> None:
+    code, said = _run(daemon_cli.main, ["watch", "--once", str(workspace / ".tic")])
+    assert code == 2 and "its own state" in said
+    (workspace / ".tic" / ".tic" / f"{local_host()}-0123456789ab").mkdir(parents=True)
+    stores = [path.name for path in (workspace / ".tic").iterdir() if path.name.startswith(f"{local_host()}-")]
+    assert StoreLayout.find(workspace).directory.name in stores
+
+
+def test_a_corrupt_store_is_not_said_to_be_written(tmp_path: Path) -> None:
+    (tmp_path / "worker.log").write_text(LINES)
+    assert daemon_cli.main(["watch", "--once", str(tmp_path)]) == 0
+    (store,) = (tmp_path / ".tic").glob("*/tic.duckdb")
+    with store.open("r+b") as file:  # both headers: "Corrupt database file: ... in block at location"
+        file.seek(4096)
+        file.write(b"\xa5" * 8192)
+    code, said = _run(tui_cli.main, ["sql", str(tmp_path), "SELECT 1"])
+    assert code == 15 and "cannot read" in said and "being written" not in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_reading_that_is_broken_off_ends_with_130_and_no_words(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "worker.log").write_text("".join(f"[mismatch] step={step} k1=0.1\n" for step in range(100_000)))
+    argv = [sys.executable, "-m", "tic_daemon.cli", "watch", "--once", str(tmp_path)]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as daemon:
+        until = time.monotonic() + 30
+        while not list((tmp_path / ".tic").glob("*/owner.json")) and time.monotonic() < until:
+            time.sleep(0.01)
+        daemon.send_signal(number)  # while the schema is made: DuckDB must not see an exception
+        assert daemon.wait(30) == 130
+        assert daemon.stderr is not None and daemon.stderr.read() == ""
+    assert not list((tmp_path / ".tic").glob("*/owner.json"))

@@ -68,7 +68,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Expected errors are printed in one or two lines; anything else is a crash with its traceback."""
-    args = parser().parse_args(argv)
+    try:
+        args = parser().parse_args(argv)
+    except KeyboardInterrupt:
+        return 130
     os.umask(0o077)  # DuckDB makes its WAL by the umask; everything a command writes is the user's alone
     try:
         code: int = args.run(args)
@@ -89,8 +92,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _watch(args: argparse.Namespace) -> int:
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
-    from tic_daemon.store.layout import StoreLayout  # noqa: PLC0415  loaded only when needed
-    from tic_daemon.watch import Daemon, default_workspace, raise_file_limit  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.store.layout import CREATE_LOCK, STATE_DIR, StoreLayout  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.watch import (  # noqa: PLC0415  loaded only when needed
+        Daemon,
+        default_workspace,
+        raise_file_limit,
+        signals,
+    )
 
     roots = [Path(root) for root in args.roots] or [Path()]
     for root in roots:
@@ -105,18 +113,20 @@ def _watch(args: argparse.Namespace) -> int:
         stream=sys.stderr,
     )
     workspace = default_workspace(roots)
+    here = workspace.resolve()
+    # A store within a store would hide the outer one.
+    if any(place.name == STATE_DIR and (place / CREATE_LOCK).exists() for place in (here, *here.parents)):
+        raise TicError(f"{workspace} is where a daemon keeps its own state: nothing to watch", "watch its parent")
     config = load_config(args.config, workspace=workspace)
     raise_file_limit()
     layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
     listen = None if args.once or args.no_endpoint else ("127.0.0.1", args.port)
-    daemon = Daemon(roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over)
-    if args.once:
-        daemon.run_once()
-        return 0
-    daemon.install_signals()
-    daemon.run(
-        ready=lambda url: logging.getLogger("tic-daemon").info("store %s, endpoint %s", daemon.store_id, url or "none")
-    )
+    with signals() as stop:
+        daemon = Daemon(roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over, stop=stop)
+        if args.once:
+            return 0 if daemon.run_once() else 130
+        say_where = logging.getLogger("tic-daemon").info
+        daemon.run(ready=lambda url: say_where("store %s, endpoint %s", daemon.store_id, url or "none"))
     return 0
 
 

@@ -7,11 +7,12 @@ and at most every 200 to 500 ms under load, since a commit costs about the same 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,6 +82,7 @@ class Daemon:
         engine: multi-pattern engine ("auto", "hyperscan", "ahocorasick").
         listen: (host, port) of the live endpoint, or None for none.
         take_over: take a store over whose owner seems dead on another host.
+        stop: set by whoever wants it to end, e.g. `signals`; may be set before it runs.
 
     Raises:
         StoreOwnedError, StoreVersionError, RuleError, ConfigError: before anything is written.
@@ -95,6 +97,7 @@ class Daemon:
         engine: str = "auto",
         listen: tuple[str, int] | None = ("127.0.0.1", 0),
         take_over: bool = False,
+        stop: threading.Event | None = None,
     ) -> None:
         self._rules = RuleSet.load(config.rules)
         self._writer = Writer.open(
@@ -117,7 +120,7 @@ class Daemon:
                 host=listen[0],
                 port=listen[1],
             )
-        self._stop = threading.Event()
+        self._stop = stop or threading.Event()
         self._pace = Pace()
         self._pending: list[SourceDelta] = []
         self._pending_bytes = 0
@@ -136,11 +139,6 @@ class Daemon:
         """Ask `run()` to finish: final sweep, commit, checkpoint. Safe from a signal handler."""
         self._stop.set()
 
-    def install_signals(self) -> None:
-        """SIGTERM, SIGINT and SIGHUP stop the daemon cleanly."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self.stop())
-
     def run(self, ready: Callable[[str], None] | None = None) -> None:
         """Follow until `stop()`. `ready` is called once with the endpoint's URL ("" without one)."""
         try:
@@ -154,10 +152,10 @@ class Daemon:
         finally:
             self._close()
 
-    def run_once(self) -> None:
-        """Read all there is to its end, unterminated last lines included, and stop."""
+    def run_once(self) -> bool:
+        """Read all there is to its end, unterminated last lines included. False: `stop()` came first."""
         try:
-            self._drain(deadline=None)
+            return self._drain(deadline=None)
         finally:
             self._close()
 
@@ -228,9 +226,12 @@ class Daemon:
         if self._spool.pending():
             self._commit()
 
-    def _drain(self, deadline: float | None) -> None:
+    def _drain(self, deadline: float | None) -> bool:
         self._follower.hasten()
         while deadline is None or time.monotonic() < deadline:
+            if deadline is None and self._stop.is_set():
+                self._commit(force=True)
+                return False
             self._read()
             if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):
                 self._commit()
@@ -241,16 +242,35 @@ class Daemon:
         self._pending.extend(self._follower.finish())
         limit = time.monotonic() + SHUTDOWN_S if deadline is not None else None
         while not self._commit(force=True):
-            if limit is not None and time.monotonic() >= limit:
+            if time.monotonic() >= limit if limit is not None else self._stop.is_set():
                 log.error("gave up committing %d bytes; they are read again at the next start", self._pending_bytes)
-                break
+                return False
             time.sleep(1.0)
+        return True
 
     def _close(self) -> None:
         if self._live is not None:
             self._live.stop()
         self._follower.close()
         self._writer.close()
+
+
+@contextlib.contextmanager
+def signals() -> Iterator[threading.Event]:
+    """SIGTERM, SIGINT and SIGHUP set the event that is given, so that the daemon ends between two steps of its work.
+
+    From before the store is opened: DuckDB ends its statement with an error when a handler raises.
+    """
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def raise_file_limit() -> None:

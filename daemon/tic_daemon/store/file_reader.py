@@ -152,7 +152,7 @@ class FileReader:
             raise
         except duckdb.Error as error:
             text = str(error).splitlines()[0]
-            if "lock" in text:
+            if "could not set lock" in text.lower():  # a corrupt "block" is another matter
                 raise ConnectError(f"{self._path} is being written: {text}", "name its workspace instead") from error
             raise StoreError(f"cannot read {self._path}: {text}", "is it a store of tic?") from error
         return con

@@ -30,6 +30,7 @@ from tic_daemon.sources.mounts import Mounts
 
 STATE_DIR = ".tic"
 DATABASE = "tic.duckdb"
+CREATE_LOCK = "create.lock"
 
 
 def local_host() -> str:
@@ -113,9 +114,9 @@ class StoreLayout:
         try:
             make_private_dir(state)
             # Two daemons started at once must not create two stores: the second waits and finds the first one's.
-            with (state / "create.lock").open("a") as lock:
+            with (state / CREATE_LOCK).open("a") as lock:
                 _lock_if_possible(lock.fileno())
-                mine = [layout for layout in stores_under(state) if layout.host == host]
+                mine = [layout for layout in _stores_in(state) if layout.host == host]
                 if mine:
                     return mine[0]
                 directory = state / f"{host}-{uuid.uuid4().hex[:12]}"
@@ -169,16 +170,20 @@ class StoreLayout:
 def stores_under(target: Path) -> list[StoreLayout]:
     """All stores of a workspace, a state directory or a store directory, the one written last first."""
     for state in (target / STATE_DIR, target):
-        if state.is_dir():
-            try:
-                children = sorted(state.iterdir())
-            except OSError:
-                continue
-            found = [layout for child in children if child.is_dir() and (layout := StoreLayout.of(child))]
-            if found:
-                return sorted(found, key=_last_written, reverse=True)
+        if found := _stores_in(state):
+            return found
     single = StoreLayout.of(target) if target.is_dir() else None
     return [single] if single else []
+
+
+def _stores_in(state: Path) -> list[StoreLayout]:
+    """The stores that lie directly in a state directory, the one written last first."""
+    try:
+        children = sorted(state.iterdir())
+    except OSError:
+        return []
+    found = [layout for child in children if child.is_dir() and (layout := StoreLayout.of(child))]
+    return sorted(found, key=_last_written, reverse=True)
 
 
 def spool_dir_of(target: Path) -> Path | None:
