@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from tic_daemon.scan.stamps import MONTHS, SECOND, Years, full, resolution, zoned
+from tic_daemon.scan import system_logs as sl
+from tic_daemon.scan.stamps import SECOND, Years, full, resolution, zoned
 from tic_daemon.scan.wrapped import Wrapped, key_of_writer
 
 _CLASS: Final = {
@@ -66,32 +66,6 @@ _CRI: Final = re.compile(
 )
 _DOCKER: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3,9})(Z|[+-]\d\d:?\d\d) ")
 _COMPOSE: Final = re.compile(rf"{_DATE} {_CLOCK}\.(\d{{3}}) \| (?!(?:{_LEVELS}|SUCCESS|TRACE)\b)")
-_JOURNAL_ISO: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:?\d\d) ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: "
-    r"(?:\[ *\d+\.\d+\] )?"
-)
-_SYSLOG: Final = re.compile(
-    rf"(?:<\d+>)?([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
-)
-_DMESG_T: Final = re.compile(
-    rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} (\d{{4}})\] "
-)
-# With CONFIG_PRINTK_CALLER the thread or the CPU follows: `[918233.112011][T1234] `
-_UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\](?: ?\[ *[TC]\d{1,7}\])? ")
-# `dmesg -x`, `dmesg --time-format iso`, rsyslog's RFC 5424, `journalctl -o short-full` and `-o short-unix`
-_DMESG_X: Final = re.compile(r"(?:kern|user|daemon|syslog) *:(?:emerg|alert|crit|err|warn|notice|info|debug) *: (?=\[)")
-_DMESG_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d),(\d{6})(Z|[+-]\d\d:?\d\d) ")
-_RFC5424: Final = re.compile(
-    r"<\d{1,3}>1 (\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:?\d\d) ([\w.-]+) ([\w./-]+) (\d+|-) \S+ "
-    r"(?:-|\[[^\]\n]{0,400}\]) "
-)
-_JOURNAL_FULL: Final = re.compile(
-    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_DATE} {_CLOCK}(?:\.(\d{{1,6}}))? (\w{{1,6}}|[+-]\d\d) ([\w.-]+) ([\w./-]+)"
-    r"(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
-)
-_JOURNAL_UNIX: Final = re.compile(r"(\d{9,11})\.(\d{6}) ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?")
-_KERNEL: Final = re.compile(r"kernel: ")
-_KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
 _LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
 # pdsh, clush and launchers on top of them: `gpu-b07: `. Only before `[rankN]` and with a digit: "hint: " is prose
 _HOST: Final = re.compile(r"(?=[\w.-]{0,63}\d)([A-Za-z0-9][\w.-]{1,63}): (?=\[rank\d)")
@@ -276,68 +250,6 @@ def _docker(hit: re.Match[str], found: Wrapped) -> None:
     found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
 
 
-def _unit(found: Wrapped, node: str, program: str, pid: str | None) -> None:
-    found.node = node
-    if program == "kernel":
-        found.kinds += ("kernel",)
-        found.actor = "kernel"
-    else:
-        found.kinds += ("syslog",)
-        found.name(program, pid)
-
-
-def _journal_iso(hit: re.Match[str], found: Wrapped) -> None:
-    found.time(zoned(hit[1], hit[2], hit[3] or "", hit[4]))
-    _unit(found, hit[5], hit[6], hit[7])
-
-
-def _syslog(hit: re.Match[str], found: Wrapped) -> None:
-    if (month := MONTHS.get(hit[1])) is not None:
-        found.short(month, int(hit[2]), hit[3], "", SECOND)
-    _unit(found, hit[4], hit[5], hit[6])
-
-
-def _dmesg(hit: re.Match[str], found: Wrapped) -> None:
-    if (month := MONTHS.get(hit[1])) is not None:
-        found.time(full(f"{hit[4]}-{month:02d}-{int(hit[2]):02d}", hit[3]))
-    _kernel(hit, found)
-
-
-def _kernel(_hit: re.Match[str], found: Wrapped) -> None:
-    # A bare uptime in front of text proves a kernel line only if nobody else has said that he wrote it.
-    if not found.actor and found.pid is None and found.rank is None:
-        found.actor = "kernel"
-        found.kinds += ("kernel",)
-    else:
-        found.kinds += ("uptime",)
-
-
-def _nothing(_hit: re.Match[str], _found: Wrapped) -> None:
-    """`dmesg -x` names facility and level; what follows is the kernel's own prefix."""
-
-
-def _dmesg_iso(hit: re.Match[str], found: Wrapped) -> None:
-    found.time(zoned(hit[1], hit[2], hit[3], hit[4]))
-    _kernel(hit, found)
-
-
-def _rfc5424(hit: re.Match[str], found: Wrapped) -> None:
-    found.time(zoned(hit[1], hit[2], hit[3] or "", hit[4]))
-    _unit(found, hit[5], hit[6], None if hit[7] == "-" else hit[7])
-
-
-def _journal_full(hit: re.Match[str], found: Wrapped) -> None:
-    utc = hit[4] in {"UTC", "GMT"}  # other names of zones are not unique
-    found.time(zoned(hit[1], hit[2], hit[3] or "", "Z") if utc else full(hit[1], hit[2], hit[3] or ""))
-    _unit(found, hit[5], hit[6], hit[7])
-
-
-def _journal_unix(hit: re.Match[str], found: Wrapped) -> None:
-    at = datetime.fromtimestamp(int(hit[1]), UTC)
-    found.time(zoned(f"{at:%Y-%m-%d}", f"{at:%H:%M:%S}", hit[2], "Z"))
-    _unit(found, hit[3], hit[4], hit[5])
-
-
 def _loguru(hit: re.Match[str], found: Wrapped) -> None:
     found.kinds += ("loguru",)
     if hit[1]:  # without a date the clock alone bounds nothing
@@ -372,27 +284,32 @@ _PAREN: Final[_Table] = ((_PROC, _proc), (_AREAL, _areal), (_RAYLET, _raylet))
 _BRACKET: Final[_Table] = (
     (_MPIRUN, _mpirun), (_KUBECTL, _kubectl),
     (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
-    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (_DMESG_T, _dmesg), (_UPTIME, _kernel),
+    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (sl.DMESG_T, sl.dmesg), (sl.UPTIME, sl.kernel),
     (_VLLM, _vllm_record),
 )  # fmt: skip
 # The same behind `[` and a digit: what needs a letter there is left out.
 _BRACKET_DIGIT: Final[_Table] = tuple(
-    entry for entry in _BRACKET if entry[0] not in {_KUBECTL, _RANK, _GLOG, _TEE, _DMESG_T}
+    entry for entry in _BRACKET if entry[0] not in {_KUBECTL, _RANK, _GLOG, _TEE, sl.DMESG_T}
 )
 _BRACKET_RECORD: Final = re.compile(r"\[mismatch\][ \t]+[A-Za-z_]\w*=")
 _DIGIT: Final[_Table] = (
-    (_CRI, _cri), (_JOURNAL_ISO, _journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),
+    (_CRI, _cri), (sl.JOURNAL_ISO, sl.journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),
     (_TILELANG, _dated("tilelang", 3)), (_COMPOSE, _dated("compose", 0, 3)), (_LOGURU, _loguru),
-    (_PYLOG, _dated("pylog", 4, 3)), (_KMSG, _kernel), (_NCCL, _nccl), (_DMESG_ISO, _dmesg_iso),
-    (_JOURNAL_UNIX, _journal_unix),
+    (_PYLOG, _dated("pylog", 4, 3)), (sl.KMSG, sl.kernel), (_NCCL, _nccl), (sl.DMESG_ISO, sl.dmesg_iso),
+    (sl.JOURNAL_UNIX, sl.journal_unix),
 )  # fmt: skip
 _UPPER: Final[_Table] = (
     (_VLLM, _vllm_record), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")), (_PYTHON, _python),
-    (_UVICORN, _plain("uvicorn")), (_SYSLOG, _syslog), (_JOURNAL_FULL, _journal_full), (_NCCL, _nccl),
+    (_UVICORN, _plain("uvicorn")), (sl.SYSLOG, sl.syslog), (sl.JOURNAL_FULL, sl.journal_full), (_NCCL, _nccl),
 )  # fmt: skip
-_LOWER: Final[_Table] = ((_NCCL, _nccl), (_UPTIME, _kernel), (_KERNEL, _kernel), (_DMESG_X, _nothing))
+_LOWER: Final[_Table] = (
+    (_NCCL, _nccl),
+    (sl.UPTIME, sl.kernel),
+    (sl.KERNEL, sl.kernel),
+    (sl.DMESG_X, sl.nothing),
+)
 _BLANK: Final[_Table] = ((_WHAT, _what), (_SGLANG, _sglang))
-_ANGLE: Final[_Table] = ((_RFC5424, _rfc5424), (_SYSLOG, _syslog))
+_ANGLE: Final[_Table] = ((sl.RFC5424, sl.rfc5424), (sl.SYSLOG, sl.syslog))
 
 _PEELERS: Final[dict[str, _Table]] = {
     " ": _BLANK, "<": _ANGLE,
