@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import re
 import signal
@@ -185,3 +186,8 @@ def test_a_reading_that_is_broken_off_ends_with_130_and_no_words(tmp_path: Path,
         assert daemon.wait(30) == 130
         assert daemon.stderr is not None and daemon.stderr.read() == ""
     assert not list((tmp_path / ".tic").glob("*/owner.json"))
+
+
+def test_what_is_logged_moves_no_cursor() -> None:
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "cannot read %s", ("a\x1b[2Jb.log",), None)
+    assert daemon_cli.Clean("%(message)s").format(record) == "cannot read a\\x1b[2Jb.log"

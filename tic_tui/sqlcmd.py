@@ -51,8 +51,14 @@ def main(args: argparse.Namespace) -> int:
         reader.close()
     emit(text_of(result, args.form or "table", tty=sys.stdout.isatty()))
     if result.truncated:
-        print(f"{len(result.rows)} of more rows; --max-rows or a narrower query shows others", file=sys.stderr)
+        print(f"{len(result.rows)} of more rows; {_how_to_see_more(len(result.rows), args.max_rows)}", file=sys.stderr)
     return 0
+
+
+def _how_to_see_more(shown: int, asked: int) -> str:
+    if shown < asked:  # not our bound but the daemon's
+        return "a running daemon gives at most 100000 rows and 64 MB at once: LIMIT and OFFSET, or a narrower query"
+    return "--max-rows or a narrower query shows others"
 
 
 def parse_time(text: str | None) -> datetime | None:

@@ -22,7 +22,9 @@ from pathlib import Path
 
 from tic_daemon import __version__
 from tic_daemon.errors import TicError
-from tic_daemon.output import complain, let_go_of_stdout, say
+from tic_daemon.output import complain, let_go_of_stdout, printable, say
+
+LOG_FORMAT = "tic-daemon log %(asctime)s %(levelname)s %(message)s"
 
 
 def parser() -> argparse.ArgumentParser:
@@ -109,9 +111,11 @@ def _watch(args: argparse.Namespace) -> int:
             raise TicError(f"nothing to watch: {root} {why}", "give an existing directory or file") from error
     logging.basicConfig(
         level=logging.DEBUG if args.verbose else logging.INFO,
-        format="tic-daemon log %(asctime)s %(levelname)s %(message)s",
+        format=LOG_FORMAT,
         stream=sys.stderr,
     )
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(Clean(LOG_FORMAT))
     workspace = default_workspace(roots)
     here = workspace.resolve()
     # A store within a store would hide the outer one.
@@ -128,6 +132,13 @@ def _watch(args: argparse.Namespace) -> int:
         say_where = logging.getLogger("tic-daemon").info
         daemon.run(ready=lambda url: say_where("store %s, endpoint %s", daemon.store_id, url or "none"))
     return 0
+
+
+class Clean(logging.Formatter):
+    """What is logged names files of strangers: see `printable`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def _port(text: str) -> int:
