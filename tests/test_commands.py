@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import logging
 import os
 import re
@@ -191,3 +192,18 @@ def test_a_reading_that_is_broken_off_ends_with_130_and_no_words(tmp_path: Path,
 def test_what_is_logged_moves_no_cursor() -> None:
     record = logging.LogRecord("x", logging.WARNING, "", 0, "cannot read %s", ("a\x1b[2Jb.log",), None)
     assert daemon_cli.Clean("%(message)s").format(record) == "cannot read a\\x1b[2Jb.log"
+
+
+@pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="needs Linux' /proc")
+def test_interfaces_of_the_kernel_are_no_logs(tmp_path: Path) -> None:
+    (tmp_path / "kmsg.log").symlink_to("/proc/kmsg")
+    (tmp_path / "proc").symlink_to("/proc/self")
+    (tmp_path / "worker.log").write_text(LINES)
+    told = subprocess.run(
+        [sys.executable, "-m", "tic_daemon.cli", "doctor", "--json", str(tmp_path)],
+        capture_output=True, text=True, timeout=30, check=True,
+    ).stdout  # fmt: skip
+    left = {one["path"]: one["why"] for one in json.loads(told)["left_out"]}
+    assert "interface of the kernel" in left[str(tmp_path / "kmsg.log")]
+    assert any(path.startswith("/proc/") for path in left)
+    assert "/proc/kmsg" not in {one["path"] for one in json.loads(told)["followed"]}

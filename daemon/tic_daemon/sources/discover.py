@@ -355,16 +355,24 @@ class _Walk:
                 if linked and any(f"/{name}/" in path for name in _NEVER_ENTERED):
                     self.leave_out(entry.path, "leads into a directory that is never entered")
                     continue
+                if linked and path.startswith(_KERNEL):  # reading /proc/kmsg takes its lines away from others
+                    self.leave_out(entry.path, "leads to an interface of the kernel, no log")
+                    continue
                 self.seen_paths.add(path)
                 yield path, path.rpartition("/")[2], entry.path if linked else ""
 
     def _enter(self, path: str, name: str) -> None:
         if name in _NEVER_ENTERED or any(part in _NEVER_ENTERED for part in path.split("/")):
             self.leave_out(path, _NEVER_ENTERED.get(name, "inside a directory that is never entered"))
+        elif f"{path}/".startswith(_KERNEL):
+            self.leave_out(path, "an interface of the kernel, no logs")
         elif self._config.exclude and any(self._config.matches(glob, f"{path}/") for glob in self._config.exclude):
             self.leave_out(path, "tic.toml: exclude")
         else:
             self._stack.append(path)
+
+
+_KERNEL = ("/proc/", "/sys/")
 
 
 def _kind(mode: int) -> str:
