@@ -285,7 +285,7 @@ def _unpack(data: bytes) -> tuple[tuple[str, ...], tuple[str, ...], list[wire.Ro
     try:
         with pa.ipc.open_stream(data) as stream:
             table = stream.read_all()
-        table.validate(full=True)  # offsets of a forged stream would be followed out of its memory
+        table.validate()  # buffers of a torn stream; in full it would refuse DuckDB's own HUGEINT and 24:00:00
         types = wire.types_of(table.schema)
         return tuple(table.schema.names), types, wire.rows_of(table, types)
     except (pa.ArrowException, OSError, ValueError, TypeError, AttributeError, RecursionError) as e:
