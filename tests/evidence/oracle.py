@@ -126,11 +126,13 @@ class Fault:
     step: Span
     rule: Rule
     when: When
+    loose: bool = False  # of no known run, where several share its root
 
 
 class Oracle:
     def __init__(self, world: World) -> None:
         self.w = world
+        self._homeless: set[tuple[int, int, int]] = set()
         self.who = lru_cache(None)(self._who)
         self.when = lru_cache(None)(self._when)
         self.run_of = lru_cache(None)(self._run_of)
@@ -184,14 +186,35 @@ class Oracle:
             return ([run for at, run in said if at <= off] or [said[0][1]])[-1]
         if src.run_hint:
             return src.run_hint
-        mates = {s.id: s for s in self.w.sources.values() if (s.host, s.root) == (src.host, src.root)}
-        named = {s.run_hint for s in mates.values() if s.run_hint}
-        for r in self.w.of("source_run"):
-            if r.run and r.src in mates and mates[r.src].run_how != "config":
-                named.add(r.run)
-        if len(named) == 1:
-            return named.pop()
+        # The only run of its pid on its host, else of the nearest directory above that knows any, up to the root.
+        if src.pid is not None:
+            own = self._names(s for s in self.w.sources.values() if (s.host, s.pid) == (src.host, src.pid))
+            if len(own) == 1:
+                return own.pop()
+        mates = [s for s in self.w.sources.values() if (s.host, s.root) == (src.host, src.root)]
+        root = src.root.rstrip("/")
+        folder = src.path.rpartition("/")[0]
+        while folder.startswith(root):
+            near = self._names(s for s in mates if s.path.startswith(folder + "/"))
+            if near:
+                if len(near) == 1:
+                    return near.pop()
+                break
+            folder = folder.rpartition("/")[0]
+        if len(all_ := self._names(mates)) == 1:
+            return all_.pop()
+        self._homeless.add((src_id, gen, off))
         return src.root.rstrip("/").rsplit("/", 1)[-1] or "unnamed"
+
+    def _names(self, sources: Iterable[Src]) -> set[str]:
+        """Runs that some sources are known by: hints, and what their records say unless configuration overrides it."""
+        mine = {s.id: s for s in sources}
+        said = {
+            r.run
+            for r in self.w.of("source_run")
+            if r.run and r.src in mine and not (mine[r.src].run_hint and mine[r.src].run_how == "config")
+        }
+        return said | {s.run_hint for s in mine.values() if s.run_hint}
 
     def runs_in(self, src_id: int, gen: int) -> set[str]:
         """Runs that a generation serves in turn: a process of it may have begun under an earlier one."""
@@ -362,7 +385,30 @@ class Oracle:
                 run = self.run_of(row.src, row.gen, row.off)
                 latest = when.hi if when.hi_clock == "utc" else None
                 spans = {(run, *self.attempts_of(row, run, latest))}
-            found += [Fault(row, run, a, b, self._fault_step(row, when, run, a, b), rule, when) for run, a, b in spans]
+            spread: set[tuple[str, int, int]] = set()
+            if (
+                not rule.node_scope
+                and (row.src, row.gen, row.off) in self._homeless
+                and (others := self._neighbours(row))
+            ):
+                # It may be of any run of the watched root: it locks none and makes the numbers of all suspect.
+                spread = {(run, 1, 1 + len(self.declared(run))) for run in others}
+            found += [
+                Fault(row, run, a, b, self._fault_step(row, when, run, a, b), rule, when, (run, a, b) not in spans)
+                for run, a, b in spans | spread
+            ]
+        return found
+
+    def _neighbours(self, row: Row) -> set[str]:
+        """Runs that lines of the same watched root are known to belong to."""
+        src, found = self.w.sources[row.src], set()
+        for src_id, gen in self.generations:
+            other = self.w.sources[src_id]
+            if (other.host, other.root) == (src.host, src.root):
+                for off in [0, *(r.off for r in self.w.of("source_run") if (r.src, r.gen) == (src_id, gen))]:
+                    run = self.run_of(src_id, gen, off)
+                    if (src_id, gen, off) not in self._homeless:
+                        found.add(run)
         return found
 
     def _copy(self, row: Row) -> bool:
@@ -418,7 +464,7 @@ class Oracle:
         return Span(lo, hi)
 
     def _locks(self, f: Fault) -> bool:
-        if f.rule.locks == "never":
+        if f.rule.locks == "never" or f.loose:
             return False
         return f.rule.locks == "always" or any(
             self.same(e, f.row) and e.place > f.row.place
@@ -443,7 +489,8 @@ class Oracle:
         if not all(step.hi < f.step.lo for f in locking):
             return run, first, "suspect", "fault reported in or before this step"
         for f in self.faults:
-            if f.rule.severity in {"N", "S", "E"} and concerns(f) and f.step.lo <= step.hi and step.lo <= f.step.hi:
+            voids = f.rule.severity in {"N", "S", "E"} or (f.loose and f.rule.severity != "I")
+            if voids and concerns(f) and f.step.lo <= step.hi and step.lo <= f.step.hi:
                 return run, first, "suspect", "step voided by a fault"
         return run, first, "admissible", ""
 

@@ -87,7 +87,14 @@ class World:
         ]  # fmt: skip
         steps = [StepLine(line_of(s), s.step) for s in self.of("step")]
         generations = {(line_of(s).source_id, line_of(s).generation) for s in self.said}
-        return Lock(self.writers(), faults, steps, self.stamp_after, [line_of(s) for s in self.of("record")], generations=generations)
+        return Lock(
+            self.writers(),
+            faults,
+            steps,
+            self.stamp_after,
+            [line_of(s) for s in self.of("record")],
+            generations=generations,
+        )
 
 
 def line_of(said: Said) -> Line:
@@ -171,7 +178,9 @@ def _speak(rng: random.Random, world: World, process: Process, plain: bool) -> N
         )  # fmt: skip
         if what == "fault":
             line.kind = "lock" if plain else rng.choice((*RULES, "lock", "lock", "never heard of"))
-            line.verdict = "confirmed" if plain else rng.choice(("confirmed", "confirmed", "confirmed", "suspect", "mention"))
+            line.verdict = (
+                "confirmed" if plain else rng.choice(("confirmed", "confirmed", "confirmed", "suspect", "mention"))
+            )
             line.ghost = not plain and rng.random() < 0.1
         if what == "step":
             line.step = made // STEP_US + process.ahead - 1

@@ -82,7 +82,13 @@ class Store:
             generations = sorted({(line_of(s).source_id, line_of(s).generation) for s in world.said})
             for source_id, generation in generations:
                 line = Line(source_id, generation, 0)
-                rows.append(("cursor", "source_id, generation, byte_offset, prov, observed_at", (source_id, generation, 9999, None, NOW)))
+                rows.append(
+                    (
+                        "cursor",
+                        "source_id, generation, byte_offset, prov, observed_at",
+                        (source_id, generation, 9999, None, NOW),
+                    )
+                )
                 rows.append(("source_run", "", (*at(line, hosts[source_id], None), world.run, "record")))
             for said in world.said:
                 rows.append(_event(said, at, hosts, world.run))
@@ -95,7 +101,9 @@ class Store:
                 kind = "now" if declaration.from_us is None else "time"
                 rows.append(("run_attempt", "", (None, key, world.run, kind, when(declaration.from_us), "because", "me",
                     NOW + timedelta(seconds=number), "h", NOW)))  # fmt: skip
-                rows.extend(("attempt_cut", "", (key, source, *place, NOW)) for source, place in declaration.cut.items())
+                rows.extend(
+                    ("attempt_cut", "", (key, source, *place, NOW)) for source, place in declaration.cut.items()
+                )
         rng.shuffle(rows)
         grouped: dict[tuple[str, str], list[tuple[object, ...]]] = {}
         for rec_id, (table, columns, row) in enumerate((r for r in rows if r[0]), start=1):

@@ -47,7 +47,9 @@ def check(store: Store, seed: int, runs: int, orders: int) -> None:
     for order in range(orders):
         store.fill(worlds, random.Random(seed + order))
         got = view(store)
-        wrong = {k: (got.get(k), expected.get(k)) for k in got.keys() | expected.keys() if got.get(k) != expected.get(k)}
+        wrong = {
+            k: (got.get(k), expected.get(k)) for k in got.keys() | expected.keys() if got.get(k) != expected.get(k)
+        }
         assert not wrong, (seed, wrong)
 
 
@@ -89,5 +91,8 @@ def test_generator_reaches_every_state(store: Store) -> None:
     states = {(v[0], v[1]) for v in model(worlds).values()}
     assert {s for s, _ in states} == {"admissible", "suspect", "locked"}
     assert {r for s, r in states if s == "locked"} == {"after the fault", "order unknown"}
-    assert {r for s, r in states if s == "suspect"} == {"fault reported in or before this step", "step voided by a fault"}
+    assert {r for s, r in states if s == "suspect"} == {
+        "fault reported in or before this step",
+        "step voided by a fault",
+    }
     assert {v[3] for v in model(worlds).values()} >= {1, 2}

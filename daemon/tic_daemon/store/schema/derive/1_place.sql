@@ -46,8 +46,10 @@ generation AS MATERIALIZED (
     UNION SELECT source_id, generation FROM seen
     UNION SELECT source_id, generation FROM said
 ),
--- Runs. Order of trust: configuration; what records said; the path or a manifest; the only run of the watched root; else
--- the root's base name, `run_how` = 'us'. Bytes before the first word belong to the first run that was named.
+-- Runs. Order of trust: configuration; what records said; the path or a manifest; the only run of the log's pid on its host
+-- (a worker's .out and .err); the only run of the nearest directory above that knows any, up to the watched root (the
+-- stdout.log beside a stderr.log, the other ranks of a launch); else the root's base name, `run_how` = 'us'. Bytes before
+-- the first word belong to the first run that was named.
 change AS MATERIALIZED (
     SELECT d.source_id, d.generation, d.byte_offset, d.run, s.host, s.root
     FROM said d LEFT JOIN src s ON s.source_id = d.source_id
@@ -59,27 +61,53 @@ root_run AS (
         SELECT host, root, run FROM change UNION ALL SELECT host, root, run_hint FROM src WHERE run_hint <> ''
     ) GROUP BY host, root HAVING count(DISTINCT run) = 1
 ),
+named AS MATERIALIZED (
+    SELECT DISTINCT s.source_id, s.host, s.root, s.pid, c.run FROM change c JOIN src s ON s.source_id = c.source_id
+    UNION SELECT source_id, host, root, pid, run_hint FROM src WHERE run_hint <> ''
+),
+pid_run AS (
+    SELECT host, pid, min(run) AS run FROM named WHERE pid IS NOT NULL GROUP BY host, pid HAVING count(DISTINCT run) = 1
+),
+folder AS MATERIALIZED (
+    SELECT source_id, host, root, depth, array_to_string(parts[1:depth], '/') AS dir
+    FROM (SELECT source_id, host, root, parts, unnest(range(len(string_split(rtrim(root, '/'), '/')), len(parts))) AS depth
+          FROM (SELECT source_id, host, root, string_split(path, '/') AS parts FROM src))
+),
+near_run AS (
+    SELECT f.source_id, arg_max(d.run, f.depth) AS run, arg_max(d.runs, f.depth) AS runs
+    FROM folder f
+    JOIN (SELECT f.host, f.root, f.dir, min(n.run) AS run, count(DISTINCT n.run) AS runs
+          FROM named n JOIN folder f ON f.source_id = n.source_id GROUP BY f.host, f.root, f.dir) d
+        ON d.host = f.host AND d.root = f.root AND d.dir = f.dir
+    GROUP BY f.source_id
+),
 run_range AS MATERIALIZED (
     SELECT g.source_id, g.generation,
         CASE WHEN c.run IS NULL OR lag(c.run) OVER w IS NULL THEN -1 ELSE c.byte_offset END AS from_off,
         coalesce(lead(c.byte_offset) OVER w, 4611686018427387904) AS to_off,
         CASE WHEN c.run IS NOT NULL THEN c.run
              WHEN s.run_hint <> '' THEN s.run_hint
+             WHEN q.run IS NOT NULL THEN q.run
+             WHEN n.runs = 1 THEN n.run
              WHEN r.run IS NOT NULL THEN r.run
              ELSE coalesce(nullif(regexp_extract(rtrim(coalesce(s.root, ''), '/'), '[^/]+$'), ''), 'unnamed') END AS run_id,
         CASE WHEN c.run IS NOT NULL THEN 'record'
              WHEN s.run_hint <> '' THEN coalesce(nullif(s.run_how, ''), 'path')
+             WHEN q.run IS NOT NULL THEN 'pid'
+             WHEN n.runs = 1 AND r.run IS NULL THEN 'directory'
              WHEN r.run IS NOT NULL THEN 'root' ELSE 'us' END AS run_how
     FROM generation g
     LEFT JOIN change c ON c.source_id = g.source_id AND c.generation = g.generation
     LEFT JOIN src s ON s.source_id = g.source_id
     LEFT JOIN root_run r ON r.host = s.host AND r.root = s.root
+    LEFT JOIN pid_run q ON q.host = s.host AND q.pid = s.pid
+    LEFT JOIN near_run n ON n.source_id = g.source_id
     WINDOW w AS (PARTITION BY g.source_id, g.generation ORDER BY c.byte_offset)
 ),
 known AS (
     SELECT l.source_id, l.generation, l.proc, l.first_off, l.stamp, l.stamp_utc, coalesce(n.procs, 0) AS procs,
         coalesce(s.host, '') AS host, coalesce(s.console, false) AS console, coalesce(s.stream, '') AS stream0, s.zone_s,
-        coalesce(s.single_process, false) AS declared_single, s.kind, s.path, s.role, s.rank,
+        coalesce(s.single_process, false) AS declared_single, s.kind, s.path, s.root, s.role, s.rank,
         coalesce(s.single_process, false) OR coalesce(n.procs, 0) <= 1 AS single,
         CASE WHEN s.single_process AND s.pid IS NOT NULL THEN s.pid
              WHEN coalesce(n.procs, 0) <= 1 THEN coalesce(n.pid, s.pid)
@@ -95,8 +123,8 @@ known AS (
     LEFT JOIN src s ON s.source_id = l.source_id
 ),
 writer AS MATERIALIZED (
-    SELECT source_id, generation, proc, stamp, stamp_utc, procs, host, console, stream0, zone_s, declared_single, kind, path, role,
-        rank, single, pid, CASE WHEN single THEN 0 ELSE known.first_off END AS first_off,
+    SELECT source_id, generation, proc, stamp, stamp_utc, procs, host, console, stream0, zone_s, declared_single, kind, path, root,
+        role, rank, single, pid, CASE WHEN single THEN 0 ELSE known.first_off END AS first_off,
         CASE WHEN single AND NOT declared_single AND known.first_off > 0 THEN NULL
              WHEN stamp_utc THEN epoch_us(stamp)
              WHEN zone_s IS NOT NULL THEN epoch_us(stamp) - zone_s::BIGINT * 1000000 END AS begun_us,
@@ -165,7 +193,7 @@ reach AS (
 )
 SELECT row_number() OVER (ORDER BY w.source_id, w.generation, w.proc, p.from_off) AS wid,
     w.source_id, w.generation, w.proc, p.from_off, p.to_off, p.run_id, p.run_how, w.wkey, w.ekey, w.host, w.console, w.stream0,
-    w.zone_s, w.declared_single, w.pid, w.kind, w.path, w.role, w.rank, w.stamp AS first_stamp, w.stamp_utc AS first_utc,
+    w.zone_s, w.declared_single, w.pid, w.kind, w.path, w.root, w.role, w.rank, w.stamp AS first_stamp, w.stamp_utc AS first_utc,
     CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE 1 END AS lo_attempt,
     CASE WHEN w.ekey IS NOT NULL THEN greatest(e.attempt, e.hi_attempt, 1) ELSE coalesce(a.attempt, 1) END AS hi_attempt,
     CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE coalesce(a.cut_attempt, 1) END AS cut_attempt

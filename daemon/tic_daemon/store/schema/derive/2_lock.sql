@@ -11,7 +11,7 @@ CREATE OR REPLACE TEMP TABLE t_fault AS
 WITH place AS MATERIALIZED (SELECT * FROM t_place),
 placed AS MATERIALIZED (
     SELECT f.rec_id, f.host, f.source_id, f.generation, f.byte_offset, f.proc, f.pid, f.kind, f.verdict,
-        f.text, lower(f.bus) AS bus, lower(f.node) AS node, p.run_id, p.wkey, p.ekey, p.declared_single, p.console, p.lo_attempt,
+        f.text, lower(f.bus) AS bus, lower(f.node) AS node, p.run_id, p.run_how, p.root, p.wkey, p.ekey, p.declared_single, p.console, p.lo_attempt,
         p.hi_attempt, p.cut_attempt, p.stream0, CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END AS estream,
         f.generation::BIGINT * 17592186044416 + f.byte_offset AS pos,
         coalesce(r.severity, 'L') AS severity, coalesce(r.locks, 'always') AS locks0, coalesce(r.node_scope, false) AS node_scope,
@@ -108,6 +108,23 @@ mapped AS (
     CROSS JOIN t_lock_setting_ o
     WHERE t.hi_clk = 0 AND t.hi_us + o.margin_us >= b.began_us
 ),
+-- A fault in a log of no known run, where several runs share the watched root: it may be any one's. Beside the run that we
+-- named after the root it locks none, and makes the numbers of all suspect, but those shown to be of another step.
+homeless AS (
+    SELECT t.rec_id, r.run_id, 1 AS lo_attempt, r.hi_attempt
+    FROM timed t
+    JOIN (SELECT DISTINCT p.host, p.root, p.run_id, a.hi_attempt
+          FROM place p JOIN (SELECT run_id, max(attempt) AS hi_attempt FROM t_attempt GROUP BY run_id) a ON a.run_id = p.run_id
+          WHERE p.run_how <> 'us') r
+        ON r.host = t.host AND r.root = t.root
+    WHERE t.run_how = 'us' AND NOT t.node_scope AND t.verdict <> 'mention'
+),
+given AS (
+    SELECT rec_id, run_id, lo_attempt, hi_attempt, false AS loose, false AS own FROM mapped
+    UNION ALL SELECT rec_id, run_id, lo_attempt, hi_attempt, true, false FROM homeless
+    UNION ALL SELECT rec_id, run_id, lo_attempt, hi_attempt, false, true FROM timed
+              WHERE rec_id IN (SELECT rec_id FROM homeless)
+),
 -- A console forwards lines of workers. A copy of a line that stands in the worker's own file does nothing of itself: the
 -- worker's line, with its better bounds, acts.
 original AS (
@@ -117,11 +134,11 @@ original AS (
 fault AS MATERIALIZED (
     SELECT t.* REPLACE (coalesce(m.run_id, t.run_id) AS run_id, coalesce(m.lo_attempt, t.lo_attempt, 1) AS lo_attempt,
                         coalesce(m.hi_attempt, t.hi_attempt, 1) AS hi_attempt,
-                        CASE WHEN m.rec_id IS NULL THEN t.ekey ELSE 'mapped' END AS ekey),
-        NOT t.node_scope OR m.run_id IS NOT NULL AS mapped, o.rec_id AS echo_of,
+                        CASE WHEN m.rec_id IS NULL OR m.own THEN t.ekey ELSE 'mapped' END AS ekey),
+        NOT t.node_scope OR m.run_id IS NOT NULL AS mapped, coalesce(m.loose, false) AS loose, o.rec_id AS echo_of,
         t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND o.rec_id IS NULL AS acts
     FROM timed t
-    LEFT JOIN mapped m ON m.rec_id = t.rec_id
+    LEFT JOIN given m ON m.rec_id = t.rec_id
     LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN t.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
 ),
 -- What its process did afterwards: ends of steps, records, metrics. Asked of few processes.
@@ -158,9 +175,9 @@ judged AS MATERIALIZED (
     SELECT f.* REPLACE (CASE WHEN f.ekey IS DISTINCT FROM 'mapped' AND f.hi_attempt > f.lo_attempt
                              THEN least(f.hi_attempt, greatest(f.cut_attempt, coalesce(d.attempt, 1)))
                              ELSE f.hi_attempt END AS hi_attempt),
-        f.acts AND (f.locks0 NOT IN ('if_continues', 'never') OR (f.locks0 = 'if_continues' AND coalesce(n.pos > f.pos, false)))
+        f.acts AND NOT f.loose AND (f.locks0 NOT IN ('if_continues', 'never') OR (f.locks0 = 'if_continues' AND coalesce(n.pos > f.pos, false)))
             AS locking,
-        f.acts AND f.severity IN ('N', 'S', 'E') AS voiding,
+        f.acts AND (f.severity IN ('N', 'S', 'E') OR (f.loose AND f.severity IN ('L', 'LH'))) AS voiding,
         CASE WHEN f.verdict = 'suspect' AND NOT f.node_scope AND coalesce(n.gpu_pos > f.pos, false) THEN 'refuted'
              WHEN f.verdict = 'confirmed' AND NOT f.mapped THEN 'suspect'
              ELSE f.verdict END AS now_verdict
