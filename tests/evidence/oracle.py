@@ -177,7 +177,7 @@ class Oracle:
             return Who(key, ("console", src_id, pid), alone)
         return Who(key, ("file", src_id) if src.single else None, alone)
 
-    def _run_of(self, src_id: int, gen: int, off: int) -> str:
+    def _run_of(self, src_id: int, gen: int, off: int) -> str:  # noqa: PLR0911  one return a rule, in the order of trust
         src = self.w.sources[src_id]
         if src.run_hint and src.run_how == "config":
             return src.run_hint
