@@ -32,13 +32,13 @@ log = logging.getLogger("tic-daemon")
 
 POLL_BYTES = 8 << 20
 """How much one poll reads at most: bounds memory, and the time until a signal is heard."""
-PENDING_BYTES = 64 << 20
+PENDING_BYTES = 32 << 20
 """How much may be read and not yet committed; then reading waits for the store."""
 SHUTDOWN_S = 15.0
 """SIGTERM: the final sweep may take this long; schedulers kill after 30 s, and the commit needs some of it."""
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
-SPOOL_S = 0.25
+SPOOL_S = 0.5
 """How often the spool is looked at: a mark is acknowledged within a second."""
 
 
@@ -172,8 +172,7 @@ class Daemon:
         elif time.monotonic() - self._spool_at >= SPOOL_S:
             self._take_spool()
         if not self._pending:
-            self._writer.settle_if_due()
-            self._writer.checkpoint_if_due()
+            self._upkeep()
 
     def _read(self) -> None:
         began = utcnow()
@@ -219,7 +218,13 @@ class Daemon:
         self._pending, self._pending_bytes, self._began = [], 0, None
         now = time.monotonic()
         self._pace.committed(now, now - started)
+        # Here, and not only in quiet moments: under steady load there are none, and what is not checkpointed is memory.
+        self._upkeep()
         return True
+
+    def _upkeep(self) -> None:
+        self._writer.settle_if_due()
+        self._writer.checkpoint_if_due()
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()

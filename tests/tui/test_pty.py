@@ -86,7 +86,9 @@ def test_no_color_sends_no_colour_code() -> None:
     terminal.end()
     for codes in re.findall(rb"\x1b\[([0-9;:]*)m", terminal.raw):
         for code in codes.replace(b":", b";").split(b";"):
-            assert code in {b"", b"0", b"1", b"2", b"3", b"4", b"7", b"22", b"24", b"27", b"39", b"49"}, codes  # 39, 49: the default colours
+            assert code in {b"", b"0", b"1", b"2", b"3", b"4", b"7", b"22", b"24", b"27", b"39", b"49"}, (
+                codes
+            )  # 39, 49: the default colours
 
 
 def test_ascii_terminal_gets_ascii() -> None:

@@ -197,7 +197,10 @@ def test_connection_words() -> None:
     words = [
         chrome.link_text(link, NOW)[0]
         for link in (
-            Link(), Link("connected", "live", at), Link("connected", "file", at), Link("disconnected", "", NOW, 4),
+            Link(),
+            Link("connected", "live", at),
+            Link("connected", "file", at),
+            Link("disconnected", "", NOW, 4),
         )
     ]
     assert words == ["pending", "connected since 12:03:04Z", "file, read 12:03:04Z", "disconnected now (retry in 4 s)"]

@@ -185,9 +185,9 @@ async def test_a_paused_reader_stays_although_thousands_arrive_and_old_rows_leav
         held, row = table.selected, table.cursor - table.scroll_offset.y
         store.write(
             "INSERT INTO mismatches SELECT * REPLACE (range + 10000 AS rec_id) FROM range(2000), "
-            "(SELECT * FROM mismatches WHERE rec_id = 139)"
-            .replace("* REPLACE (range + 10000 AS rec_id)", "m.* REPLACE (range + 10000 AS rec_id)")
-            .replace("rec_id = 139)", "rec_id = 139) m")
+            "(SELECT * FROM mismatches WHERE rec_id = 139)".replace(
+                "* REPLACE (range + 10000 AS rec_id)", "m.* REPLACE (range + 10000 AS rec_id)"
+            ).replace("rec_id = 139)", "rec_id = 139) m")
         )
         store.write("UPDATE runs SET mismatches = mismatches + 2000 WHERE run_id = 'grpo-tiny-a'")
         store.grow()
