@@ -133,7 +133,7 @@ def test_migrations_go_forward_one_by_one_and_keep_rows(tmp_path: Path) -> None:
         "CREATE TABLE store (store_id VARCHAR, schema_version INTEGER, program_version VARCHAR, workspace VARCHAR,"
         " host VARCHAR, created_at TIMESTAMP); CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (7);"
     )
-    (schema / "views" / "000.sql").write_text("CREATE OR REPLACE VIEW v AS SELECT * FROM t;")
+    (schema / "views" / "000_v.sql").write_text("CREATE OR REPLACE VIEW v AS SELECT * FROM t;")
     con = duckdb.connect()
     assert migrate.migrate(con, "id", "/w", "h", datetime(2026, 1, 1), schema) == 0
     (schema / "002_b.sql").write_text("ALTER TABLE t ADD COLUMN b INTEGER; UPDATE t SET b = a + 1;")
