@@ -41,7 +41,9 @@ def ask(
 def test_there_is_a_base_view_for_every_table_with_its_columns(open_writer: Opener) -> None:
     con = open_writer().reader_cursor()
     tables = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()}
-    derived = {name for name in tables if name.startswith("d_")} | {"derived"}  # store/derive.py; read by i_<name> views
+    derived = {name for name in tables if name.startswith("d_")} | {
+        "derived"
+    }  # store/derive.py; read by i_<name> views
     assert tables - derived == set(TABLES)
     for table in TABLES:
         columns = con.execute(
