@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from tic_tui import terminal
 terminal.prepare()
 
 from textual.app import App  # noqa: E402  after terminal.prepare
+from textual.css.query import NoMatches  # noqa: E402
 from textual.timer import Timer  # noqa: E402
 
 from tic_tui import bindings, clipboard  # noqa: E402
@@ -132,8 +134,10 @@ class TicApp(App[str | None], inherit_bindings=False):
         if not self.is_headless and terminal.is_gone():
             self.exit(return_code=128 + signal.SIGHUP)
             return
-        # Ages come in steps, so that most ticks change no line and send no byte.
-        self._draw()
+        # Ages come in steps, so that most ticks change no line and send no byte. A tick may fall between the coming or
+        # going of a screen and that of its widgets: there is nothing to draw then.
+        with contextlib.suppress(NoMatches):
+            self._draw()
 
     def on_link_changed(self, message: LinkChanged) -> None:
         self.link = message.link

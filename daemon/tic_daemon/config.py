@@ -67,7 +67,7 @@ class PollConfig:
 
     rest_s: float = 0.02
     sweep_s: float = 1.0
-    rescan_s: float = 10.0
+    rescan_s: float = 5.0
     network_s: float = 1.0
     network_cold_s: float = 5.0
     tail_s: float = 1.0

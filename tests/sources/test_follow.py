@@ -15,6 +15,7 @@ import pytest
 
 from tests.sources.fakes import NOW, FakeScanner, Harness
 from tic_daemon.config import Config, PollConfig, SourceConfig
+from tic_daemon.sources.discover import Discovery
 from tic_daemon.sources.follow import FileFollower
 
 MIB = 1 << 20
@@ -654,3 +655,21 @@ def test_the_last_look_finds_what_no_event_told(d: Path) -> None:
         assert read == {"a.log": 1, "b.log": 1}
     finally:
         follower.close()
+
+
+def test_files_renamed_while_they_are_listed_after_a_restart(d: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing from before a rotation, read after it, must not look like a truncation."""
+    append(d / "a.log", b"one\ntwo\n")
+    h = live(d)
+    h.poll()
+    assert h.follower is not None
+    stale = [h.follower.survey]
+    h.stop()
+    (d / "a.log").rename(d / "a.log.1")
+    append(d / "a.log", b"three\n")
+    whole = Discovery.survey
+    monkeypatch.setattr(Discovery, "survey", lambda self: stale.pop() if stale else whole(self))
+    h.start()
+    h.settle(12)
+    assert h.gaps(d / "a.log") == []
+    assert h.read(d / "a.log") == [b"one\ntwo\n", b"three\n"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from tic_daemon.scan.events import Gap
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.sources.discover import Candidate
 from tic_daemon.sources.identity import HEAD_BYTES, Prints, Seen, read_range
-from tic_daemon.sources.lineage import Known, trace
+from tic_daemon.sources.lineage import Known, Lineage, trace
 from tic_daemon.sources.reading import AnyReader, GzipReader, PlainReader
 from tic_daemon.sources.rotation import piece_of
 from tic_daemon.sources.sniff import SNIFF_BYTES, why_not_a_log
@@ -27,6 +28,7 @@ from tic_daemon.store.rows import CursorRow, SourceRow, source_id
 
 KIND = "file"
 _RECALLED = 1024
+_SECOND_LOOKS, _SECOND_LOOK_S = 3, 0.02
 
 
 class Source:
@@ -139,6 +141,14 @@ class Source:
         self.files = tuple(files)
         untouched = [self.open.pop(n) for n, one in list(self.open.items()) if one.position == 0]
         lineage = trace(files, list(self._known()), self.candidate.path)
+        for _ in range(_SECOND_LOOKS):
+            if not self._seems_truncated(lineage):
+                break
+            # Perhaps files were being renamed while they were listed, and one was read under another's name.
+            time.sleep(_SECOND_LOOK_S)
+            files = _once_each(pieces_on_disk(self.candidate.path))
+            self.files = tuple(files)
+            lineage = trace(files, list(self._known()), self.candidate.path)
         # The log is drained in order: what is older first, so that rows come out in the order of the bytes.
         for number, row in sorted(self.past.items()):
             self._settle_past(row, lineage.place.get(number), tick, now)
@@ -160,6 +170,14 @@ class Source:
         for number, generation in self.open.items():
             generation.ending = generation.ending or number < newest
         self._name_state(tick)
+
+    def _seems_truncated(self, lineage: Lineage) -> bool:
+        """After a restart: the file of a generation that was being read is there and does not hold what was read of it."""
+        here = {(file.device, file.inode) for file in self.files}
+        return any(
+            not row.closed and lineage.place.get(number) is None and (row.device, row.inode) in here
+            for number, row in self.past.items()
+        )
 
     def _known(self) -> Iterable[Known]:
         for row in self.past.values():
