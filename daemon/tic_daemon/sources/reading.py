@@ -12,6 +12,7 @@ a file that was truncated and grew again past the position.
 from __future__ import annotations
 
 import os
+import threading
 import zlib
 from dataclasses import dataclass
 from typing import Literal
@@ -41,6 +42,7 @@ class Look:
 
 
 _CHUNK = 1 << 17
+_CLOSING = threading.Lock()
 _STEP = 1 << 20  # most that is decompressed at once: a small file can hold terabytes of zeros
 
 
@@ -78,9 +80,10 @@ class PlainReader:
 
     def close(self) -> None:
         """Lets the descriptor go; the next look opens by path again."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        with _CLOSING:  # a network look may close while the follower drops the reader: never the same number twice
+            fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def _open(self) -> Look | None:
         fd, problem = open_known(self.file)

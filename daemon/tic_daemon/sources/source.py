@@ -172,7 +172,7 @@ class Source:
         self._name_state(tick)
 
     def _seems_truncated(self, lineage: Lineage) -> bool:
-        """After a restart: the file of a generation that was being read is there and does not hold what was read of it."""
+        """After a restart: the file of a generation that was being read is there, and not what was read of it."""
         here = {(file.device, file.inode) for file in self.files}
         return any(
             not row.closed and lineage.place.get(number) is None and (row.device, row.inode) in here
