@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import TypeVar
 
-from tic_daemon.scan.events import Event
+from tic_daemon.scan.events import Event, Mismatch
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner, SourceScanner
 from tic_daemon.scan.traits import SourceTraits
@@ -36,3 +36,24 @@ def scan(text: str | bytes, **traits: object) -> list[Event]:
 
 def of(events: Sequence[Event], kind: type[E]) -> list[E]:
     return [event for event in events if isinstance(event, kind)]
+
+
+def fields_of(record: Mismatch) -> dict[str, str]:
+    """The seed's fields of a record as they were printed, by the seed's names."""
+    return {
+        "run": record.run,
+        "step": str(record.at.step),
+        "policy": record.at.policy,
+        "input": record.input,
+        "phase": record.phase,
+        "rank": record.rank_text,
+        "repeat": record.repeat,
+        "scope": record.scope,
+        "intervention": record.intervention,
+        "metric": record.metric,
+        "value": record.value_text,
+        "reference": record.reference,
+        "self_repeat": record.self_repeat_text,
+        "report": record.report,
+        "classification": record.classification,
+    }

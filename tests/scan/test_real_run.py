@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scan.support import REFERENCE, of, scanner
+from tests.scan.support import REFERENCE, fields_of, of, scanner
 from tic_daemon.scan.events import Event, Fault, Metric, Mismatch, ProcessSeen, SourceRun, StepEvent
 from tic_daemon.scan.traits import SourceTraits
 
@@ -64,23 +64,7 @@ def check(events: list[Event]) -> None:
     records = of(events, Mismatch)
     assert len(records) == len(WANTED) == 12
     for record, wanted in zip(records, WANTED, strict=True):
-        assert {
-            "run": record.run,
-            "step": str(record.at.step),
-            "policy": record.at.policy,
-            "input": record.input,
-            "phase": record.phase,
-            "rank": record.rank_text,
-            "repeat": record.repeat,
-            "scope": record.scope,
-            "intervention": record.intervention,
-            "metric": record.metric,
-            "value": record.value_text,
-            "reference": record.reference,
-            "self_repeat": record.self_repeat_text,
-            "report": record.report,
-            "classification": record.classification,
-        } == wanted
+        assert fields_of(record) == wanted
         assert record.value == float(wanted["value"]) and record.self_repeat == float(wanted["self_repeat"])
         assert (record.parse_state, record.extra, record.at.step_carried) == ("ok", "{}", False)
         assert record.raw.startswith("[mismatch] run=grpo-tiny-a step=")

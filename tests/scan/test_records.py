@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scan.support import of, opened, scan
+from tests.scan.support import fields_of, of, opened, scan
 from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun, StepEvent
 
 FIELDS = {
@@ -48,23 +48,7 @@ def records(text: str | bytes, **traits: object) -> list[Mismatch]:
 
 def same(record: Mismatch, **change: str) -> None:
     wanted = {**FIELDS, **change}
-    assert {
-        "run": record.run,
-        "step": str(record.at.step),
-        "policy": record.at.policy,
-        "input": record.input,
-        "phase": record.phase,
-        "rank": record.rank_text,
-        "repeat": record.repeat,
-        "scope": record.scope,
-        "intervention": record.intervention,
-        "metric": record.metric,
-        "value": record.value_text,
-        "reference": record.reference,
-        "self_repeat": record.self_repeat_text,
-        "report": record.report,
-        "classification": record.classification,
-    } == wanted
+    assert fields_of(record) == wanted
 
 
 PREFIXES = [
