@@ -31,10 +31,33 @@ class Said:
     reason: str
 
 
-class MarkScreen(ModalScreen[Said | None], inherit_bindings=False):
-    """Asks for a reason, and which part is meant."""
+class ReasonScreen(ModalScreen[Said | None], inherit_bindings=False):
+    """A dialog round one input, the reason; a subclass draws it and says what Enter writes."""
 
     BINDINGS = TABLE.textual(bindings.MARK)
+
+    def on_mount(self) -> None:
+        self.query_one(SafeInput).focus()
+        self.call_after_refresh(self._draw)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._draw)
+
+    def on_input_submitted(self) -> None:
+        self.action_write()
+
+    def _draw(self) -> None:
+        raise NotImplementedError
+
+    def action_write(self) -> None:
+        raise NotImplementedError
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+class MarkScreen(ReasonScreen):
+    """Asks for a reason, and which part is meant."""
 
     def __init__(self, verdict: str, run_id: str, attempt: int | None, record: str) -> None:
         super().__init__()
@@ -49,13 +72,6 @@ class MarkScreen(ModalScreen[Said | None], inherit_bindings=False):
             yield Painted(id="mark-scope")
             yield SafeInput("reason (required)", id="reason")
             yield Painted(id="mark-foot")
-
-    def on_mount(self) -> None:
-        self.query_one(SafeInput).focus()
-        self.call_after_refresh(self._draw)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         app = tic_app(self)
@@ -86,9 +102,6 @@ class MarkScreen(ModalScreen[Said | None], inherit_bindings=False):
             self._complaint = ""
             self._draw()
 
-    def on_input_submitted(self) -> None:
-        self.action_write()
-
     def action_scope(self) -> None:
         self._scope = self._scopes[(self._scopes.index(self._scope) + 1) % len(self._scopes)]
         self._draw()
@@ -105,14 +118,9 @@ class MarkScreen(ModalScreen[Said | None], inherit_bindings=False):
         target = self._record if self._scope == "record" else ""
         self.dismiss(Said(self._run, attempt, self._scope, target, self._verdict, reason))
 
-    def action_close(self) -> None:
-        self.dismiss(None)
 
-
-class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
+class RetractScreen(ReasonScreen):
     """Chooses one of the marks in force, and asks why it is taken back."""
-
-    BINDINGS = TABLE.textual(bindings.MARK)
 
     def __init__(self, run_id: str, marks: Sequence[Mark]) -> None:
         super().__init__()
@@ -126,13 +134,6 @@ class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
             yield LineList(id="mark-list")
             yield SafeInput("reason for taking it back (required)", id="reason")
             yield Painted(id="mark-foot")
-
-    def on_mount(self) -> None:
-        self.query_one(SafeInput).focus()
-        self.call_after_refresh(self._draw)
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
         app = tic_app(self)
@@ -149,9 +150,6 @@ class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
         foot = Builder(width, glyphs).add(text, "stale" if self._complaint else "dim").line()
         self.query_one("#mark-foot", Painted).paint([foot])
 
-    def on_input_submitted(self) -> None:
-        self.action_write()
-
     def action_scope(self) -> None:
         listing = self.query_one(LineList)
         listing.move_to((listing.cursor + 1) % max(1, listing.row_count))
@@ -164,9 +162,6 @@ class RetractScreen(ModalScreen[Said | None], inherit_bindings=False):
             return
         mark = self._marks[self.query_one(LineList).cursor]
         self.dismiss(Said(str(mark.run_id), mark.attempt, str(mark.scope), str(mark.id), "retract", reason))
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 def shown_choice(keymap: bindings.Keymap) -> str:
