@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
-from tic_tui.doorbell import Fingerprint, fingerprint
+from tic_daemon.store.fingerprint import Fingerprint, fingerprint
 from tic_tui.messages import Link, LinkChanged, QueryFailed, RunFetched, RunsFetched
 from tic_tui.model import Demand
 from tic_tui.safe import safe

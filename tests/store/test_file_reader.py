@@ -214,3 +214,22 @@ def test_importing_the_reader_loads_no_engine() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_tail_says_that_the_file_changed_and_keeps_it_closed(layout: StoreLayout, open_writer: Opener) -> None:
+    reader = open_reader(layout.directory)
+    first = reader.tail()
+    assert first.rows == () and first.position
+    began = time.monotonic()
+    assert reader.tail(first.position, wait_s=0.2) == first
+    assert time.monotonic() - began >= 0.2
+    writer = open_writer()  # nothing holds the file open
+    writer.commit([delta(mismatch(120), offset=160)])
+    writer.close()
+    later = reader.tail(first.position, wait_s=10)
+    assert later.position != first.position and later.standing != first.standing
+    waiter = threading.Timer(0.2, reader.close)
+    waiter.start()
+    with pytest.raises(ConnectError):
+        while True:
+            reader.tail(reader.tail().position, wait_s=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.tui.fake import Connection, FakeReader, FakeStore
-from tic_tui.doorbell import fingerprint
+from tic_daemon.store.fingerprint import fingerprint
 from tic_tui.feed import Feed
 from tic_tui.messages import LinkChanged, RunFetched, RunsFetched
 from tic_tui.model import Demand

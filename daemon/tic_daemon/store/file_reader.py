@@ -7,6 +7,7 @@ a query, and as soon as `owner.json` says that a daemon wants it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 import threading
@@ -18,15 +19,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tic_daemon.errors import ConnectError, StoreError, StoreVersionError, TicError
 from tic_daemon.store import migrate, spool, sqlguard
+from tic_daemon.store.fingerprint import fingerprint
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import live_owner
-from tic_daemon.store.reader import MAX_ROWS, TIMEOUT_S, Connection, Result
+from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Connection, Result, Tail
 from tic_daemon.store.sqlguard import SqlError, only_select
 
 if TYPE_CHECKING:
     import duckdb
 
 IDLE_S = 1.0
+LOOK_S = 1.0
+"""How often a waiting `tail` looks at the directory entries."""
 MEMORY_LIMIT = "512MB"
 
 # Two readers of one file in one process share an instance, whose settings can be made only once.
@@ -52,6 +56,7 @@ class FileReader:
         self._running: duckdb.DuckDBPyConnection | None = None
         self._idle: threading.Timer | None = None
         self._closed = False
+        self._waiting = threading.Event()  # set: a `tail` that waits returns
         self._state: Literal["pending", "connected", "disconnected"] = "pending"
         self._since = _utcnow()
         self._detail = ""
@@ -67,6 +72,7 @@ class FileReader:
         as_of: datetime | None = None,
         max_rows: int = MAX_ROWS,
         timeout_s: float = TIMEOUT_S,
+        gather: str = "",  # one store: there is nothing to gather
     ) -> Result:
         """See `Reader.query`."""
         began = time.monotonic()
@@ -92,20 +98,34 @@ class FileReader:
                 cursor.close()
                 self._let_go_later()
 
+    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
+        """See `Reader.tail`. A file has no new rows, only another state; its directory entries tell, it stays closed."""
+        deadline = time.monotonic() + wait_s
+        self._waiting.clear()
+        while True:
+            if self._closed:
+                raise ConnectError(f"the reader of {self._path} is closed", "open another one")
+            now = _print(self._path)
+            left = deadline - time.monotonic()
+            if now != after or left <= 0 or self._waiting.wait(min(LOOK_S, left)):
+                return Tail(now, now)
+
     def connection(self) -> Connection:
         """See `Reader.connection`."""
         return Connection("file", self._state, self._since, self._detail, str(self._path))
 
     def interrupt(self) -> None:
         """See `Reader.interrupt`."""
+        self._waiting.set()
         running = self._running
         if running is not None:
             _stop(running)
 
     def close(self) -> None:
         """See `Reader.close`."""
+        self._closed = True
+        self._waiting.set()
         with self._lock:
-            self._closed = True
             self._let_go()
             self._say("disconnected", "closed")
 
@@ -223,6 +243,10 @@ class FileReader:
     def _say(self, state: Literal["pending", "connected", "disconnected"], detail: str) -> None:
         if (state, detail) != (self._state, self._detail):
             self._state, self._detail, self._since = state, detail, _utcnow()
+
+
+def _print(path: Path) -> str:
+    return hashlib.sha256(repr(fingerprint(str(path))).encode()).hexdigest()[:16]
 
 
 def _stop(cursor: duckdb.DuckDBPyConnection, late: threading.Event | None = None) -> None:

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from tic_daemon.errors import ConnectError, StoreError, TicError
 from tic_daemon.store import sqlguard, wire
 from tic_daemon.store.layout import read_json
-from tic_daemon.store.reader import Connection, Result
+from tic_daemon.store.reader import TAIL_ROWS, Connection, Result, Tail
 from tic_daemon.store.sqlguard import SqlError, SqlRefused
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ MAX_ERROR_BYTES = 1 << 16
 # A daemon answers with 64 MB at most, and columns of one row may be larger.
 MAX_BODY_BYTES = 512 << 20
 BODY_S = 30.0
+_PULSE = (
+    "SELECT (SELECT count(*) FROM sources), (SELECT sum(bytes_read) FROM sources),"
+    " (SELECT max(last_growth_at) FROM sources), (SELECT count(*) FROM sources WHERE state = 'growing'),"
+    " (SELECT count(*) FROM marks), (SELECT count(*) FROM marks WHERE retracted)"
+)
 _BROKEN = (OSError, http.client.HTTPException)
 
 
@@ -80,6 +85,7 @@ class HttpReader:
         as_of: datetime | None = None,
         max_rows: int = 100_000,
         timeout_s: float = 5.0,
+        gather: str = "",  # one store: there is nothing to gather
     ) -> Result:
         """Runs one SELECT.
 
@@ -111,6 +117,16 @@ class HttpReader:
         table_columns, types, rows = _unpack(data)
         truncated = headers.get(wire.TRUNCATED_HEADER) == "1"
         return Result(table_columns, types, rows, truncated, took)
+
+    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
+        """See `Reader.tail`."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            now = repr(self.query(_PULSE).rows)
+            left = deadline - time.monotonic()
+            if now != after or left <= 0:
+                return Tail(now, now)
+            time.sleep(min(0.25, left))
 
     def connection(self) -> Connection:
         """Where the daemon is and whether the last exchange with it succeeded."""

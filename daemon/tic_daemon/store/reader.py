@@ -2,7 +2,7 @@
 
     open_reader(target)   a live daemon's endpoint if one answers, else the file
     Reader                what both are: FileReader (file_reader.py), HttpReader (http_reader.py)
-    Result, Connection    what they give
+    Result, Tail, Connection   what they give
 
 Importing this module loads neither DuckDB nor Arrow; the readers do, when they connect.
 """
@@ -21,6 +21,7 @@ from tic_daemon.store.owner import live_owner
 
 MAX_ROWS = 100_000
 TIMEOUT_S = 5.0
+TAIL_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,46 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What a reader reads from, and whether it can. `target` is a URL or a path, `since` naive UTC."""
+    """What a reader reads from, and whether it can.
 
-    kind: Literal["live", "file"]
+    Attributes:
+        kind: live: a daemon's endpoint; file: a store that nobody writes; snapshot: what a daemon published that cannot
+            be reached; several: the stores of a workspace together.
+        since: naive UTC; when `state` began.
+        detail: what is wrong, in words; "" if nothing.
+        target: a URL or a path.
+        data_at: naive UTC; of when the answers are, if that is not now: the moment of the snapshot.
+        hint: what a person can do about `detail`, such as the `ssh -L` line; "" if nothing.
+        stores: of kind `several`: how each store is reached.
+    """
+
+    kind: Literal["live", "file", "snapshot", "several"]
     state: Literal["pending", "connected", "disconnected"]
     since: datetime
     detail: str
     target: str
+    data_at: datetime | None = None
+    hint: str = ""
+    stores: tuple[Connection, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What was committed since a position: the answer of a long poll.
+
+    Attributes:
+        position: opaque; the `after` of the next call. It changes with every commit, also of what has no rows here.
+        standing: opaque; it changes whenever rows that were read before may read differently now: a fault, a mark, an
+            attempt, a run learnt later. What was computed from rows under one standing stays true while it stands.
+        columns, rows: new rows of view `mismatches`, oldest first. The newest `limit` of them if there were more.
+        missed: how many rows came besides; they are read by query.
+    """
+
+    position: str
+    standing: str
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[Any, ...], ...] = ()
+    missed: int = 0
 
 
 class Reader(Protocol):
@@ -56,17 +90,33 @@ class Reader(Protocol):
         as_of: datetime | None = None,
         max_rows: int = MAX_ROWS,
         timeout_s: float = TIMEOUT_S,
+        gather: str = "",
     ) -> Result:
         """Runs one SELECT.
 
         Args:
             sql: exactly one SELECT over the views. params: values for its `?`.
+            gather: how the answers of several stores become one: a SELECT over table `part`, which holds the rows that
+                `sql` gave in each of them, columns by name. A reader of one store has nothing to gather and leaves it.
+                Without it, several stores' views are united first, which reads them whole: for people's questions, not
+                for a screen's.
             as_of: UTC; the store as it was known then.
             max_rows: no more rows than this are returned. timeout_s: the query is stopped after this many seconds.
 
         Raises:
             SqlRefused, SqlError: the text is not one SELECT, is wrong, or ran past its deadline (store/sqlguard.py).
             ConnectError, StoreError: the store cannot be read any more; `connection()` says why.
+        """
+        ...
+
+    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
+        """What was committed since `after`; waits up to `wait_s` for something, and gives an empty one if nothing came.
+
+        `interrupt` and `close` end the wait. An `after` of "" or of another daemon gives the present position and no
+        rows: read what is there by query first.
+
+        Raises:
+            ConnectError, StoreError: as `query`.
         """
         ...
 

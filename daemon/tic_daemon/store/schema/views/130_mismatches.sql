@@ -88,7 +88,8 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
     c.host, c.pid, c.path, c.line_no, c.byte_offset, c.byte_length,
     c.event_at,
     c.stamp AS event_local, c.observed_at, c.raw,
-    c.value_text, c.self_repeat_text, c.run AS printed_run, c.proc, c.actor, c.proc_rank, c.source_id, c.generation, c.extra
+    c.value_text, c.self_repeat_text, c.run AS printed_run, c.proc, c.actor, c.proc_rank, c.source_id, c.generation, c.extra,
+    c.store_id, c.prov IS NOT NULL AS provisional
 FROM (
     SELECT j.*,
         CASE WHEN j.admissibility <> 'admissible' THEN j.admissibility || ': ' || j.reason

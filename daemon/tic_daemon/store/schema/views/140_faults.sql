@@ -17,7 +17,7 @@ SELECT f.rec_id, j.run_id, j.lo_attempt AS attempt, j.severity, f.kind, j.now_ve
          WHEN j.locks0 = 'if_continues' AND NOT j.locking THEN 'its process did not go on computing: no lock'
          ELSE '' END AS reason,
     j.hi_attempt AS last_attempt, f.stamp AS event_local, f.step_carried, f.bus, f.node, f.actor, f.proc, f.source_id,
-    f.generation, f.raw
+    f.generation, f.raw, f.store_id
 FROM i_fault j
 JOIN b_fault f ON f.rec_id = j.rec_id
 LEFT JOIN b_fault_rule r ON r.kind = f.kind
