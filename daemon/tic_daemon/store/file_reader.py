@@ -99,7 +99,7 @@ class FileReader:
                 self._let_go_later()
 
     def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
-        """See `Reader.tail`. A file has no new rows, only another state; its directory entries tell, it stays closed."""
+        """See `Reader.tail`. A file has no new rows, only another state; its names tell, and it stays closed."""
         deadline = time.monotonic() + wait_s
         self._waiting.clear()
         while True:
