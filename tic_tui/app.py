@@ -172,7 +172,7 @@ class TicApp(App[str | None], inherit_bindings=False):
             self.feed.show(Demand())
             return
         anchor = run.query_one(MismatchTable).around if run.is_mounted else None
-        self.feed.show(Demand(self.selected_run, anchor, self._metric, run.plot_columns()))
+        self.feed.show(Demand("run", self.selected_run, anchor, self._metric, run.plot_columns()))
 
     def show_run(self, run_id: str | None = None) -> None:
         """To screen 2, of this run or of the one selected last."""

@@ -151,7 +151,7 @@ class Feed:
         from tic_tui.queries import one_run, run_view, runs_view  # noqa: PLC0415
 
         try:
-            if demand.run_id is None:
+            if demand.screen == "runs" or demand.run_id is None:
                 self._post(RunsFetched(runs_view(reader, newest, _now())))
             else:
                 run = one_run(reader, demand.run_id)

@@ -7,19 +7,31 @@ from datetime import datetime
 
 from textual.message import Message
 
-from tic_tui.model import RunsView, RunView
+from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
 from tic_tui.safe import NOTHING, Safe
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The connection to the store. `state`: pending | connected | disconnected; `kind`: live | file | ""."""
+    """The connection to a store, or to several.
+
+    Attributes:
+        state: pending | connected | disconnected. kind: live | file | snapshot | several | "".
+        since: when `state` began. data_at: the moment that a snapshot shows, naive UTC; None: now.
+        retry_s: it is tried again after so many seconds.
+        detail: what is wrong; hint: what a person can do about it.
+        stores: of kind `several`: how each store is reached. target: where it is.
+    """
 
     state: str = "pending"
     kind: str = ""
     since: datetime | None = None
     retry_s: int = 0
     detail: Safe = NOTHING
+    hint: Safe = NOTHING
+    target: Safe = NOTHING
+    data_at: datetime | None = None
+    stores: tuple[Link, ...] = ()
 
 
 class _Latest(Message):
@@ -49,6 +61,23 @@ class RunFetched(_Latest):
     """A reading of screen 2; `view` is None where the run is not there."""
 
     def __init__(self, run_id: str, view: RunView | None) -> None:
+        super().__init__()
+        self.run_id = run_id
+        self.view = view
+
+
+class MismatchesFetched(_Latest):
+    """A reading of screen 3."""
+
+    def __init__(self, view: MismatchesView) -> None:
+        super().__init__()
+        self.view = view
+
+
+class FaultsFetched(_Latest):
+    """A reading of screen 5; `view` is None where the run is not there."""
+
+    def __init__(self, run_id: str, view: FaultsView | None) -> None:
         super().__init__()
         self.run_id = run_id
         self.view = view

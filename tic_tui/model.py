@@ -7,13 +7,29 @@ naive UTC, as the store keeps them. None is unknown, and is drawn as the word.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
-from tic_tui.safe import Safe, safe
+from tic_tui.filters import Filter
+from tic_tui.safe import NOTHING, Safe, safe
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """The place of a row among the rows of all stores, in the order in which they became known.
+
+    Within a store every commit has a later `observed_at` than the one before it, and rec_id grows with it.
+    """
+
+    observed_at: datetime
+    store_id: str
+    rec_id: int
+
+
+FIRST: Final = Key(datetime.min, "", -1)  # before every row
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +93,15 @@ class Mismatch:
     byte_offset: int
     byte_length: int
     event_at: datetime | None
-    observed_at: datetime | None
+    observed_at: datetime
     raw: str  # not yet safe: it holds newlines; `safe_lines` splits it when it is drawn
+    store_id: str
+    provisional: bool  # its record is still open: a final row will take its place
+
+    @property
+    def key(self) -> Key:
+        """Its place among all rows."""
+        return Key(self.observed_at, self.store_id, self.rec_id)
 
     @property
     def place(self) -> str:
@@ -117,7 +140,14 @@ class Fault:
     byte_offset: int
     byte_length: int
     event_at: datetime | None
-    observed_at: datetime | None
+    observed_at: datetime
+    store_id: str
+    last_attempt: int | None  # the newest attempt that it may belong to; the oldest is `attempt`
+
+    @property
+    def key(self) -> Key:
+        """Its place among all rows."""
+        return Key(self.observed_at, self.store_id, self.rec_id)
 
     @property
     def place(self) -> str:
@@ -228,8 +258,33 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
+class Facts:
+    """How a run goes on, beside its line in view `runs`.
+
+    Attributes:
+        verdict: of view `liveness`: moving | console only silent | quiet | silent everywhere | ended; "" unknown.
+        moved_last: what moved last, of the same view: step | worker log | console | nothing.
+        moved_at: when that was.
+        steps_per_s: over the newest steps that were seen; None with fewer than two.
+        ranks_watched, ranks_expected: of view `coverage`.
+    """
+
+    verdict: Safe = NOTHING
+    moved_last: Safe = NOTHING
+    moved_at: datetime | None = None
+    steps_per_s: float | None = None
+    ranks_watched: int = 0
+    ranks_expected: int = 0
+
+    @property
+    def coverage(self) -> str:
+        """ "7 of 8 ranks watched"; "" for a run without ranks."""
+        return f"{self.ranks_watched} of {self.ranks_expected} ranks watched" if self.ranks_expected else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
-    """Neighbouring records of a run, oldest first. `older` and `newer`: there are more on that side."""
+    """Neighbouring records, oldest first. `older` and `newer`: there are more on that side, or may be: see `Search`."""
 
     rows: tuple[Mismatch, ...] = ()
     older: bool = False
@@ -238,11 +293,12 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class RunsView:
-    """Screen 1. `newest` holds the newest record of each run by (run_id, attempt)."""
+    """Screen 1. `newest` holds the newest record of each run by (run_id, attempt), `facts` is by run_id."""
 
     runs: tuple[Run, ...]
     newest: dict[tuple[str, int], Mismatch]
     read_at: datetime
+    facts: dict[str, Facts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +319,7 @@ class RunView:
     sources: Sources
     marks: tuple[Mark, ...]
     read_at: datetime
+    facts: Facts = Facts()
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:
         """Records of an attempt (the run's newest one) with this admissibility, and this reason if one is given."""
@@ -275,25 +332,108 @@ class RunView:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """How far a filter has looked back. Records before that are not looked at yet, and come by and by.
+
+    Attributes:
+        complete: everything was looked at.
+        back_to_step, back_to: the step and time (naive UTC) of the oldest record looked at; None: nothing yet.
+    """
+
+    complete: bool = True
+    back_to_step: int | None = None
+    back_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MismatchesView:
+    """Screen 3.
+
+    Attributes:
+        demand: what this answers.
+        window: the records that all filters leave, around the demand's anchor.
+        total: records of the run (of all runs without one). matching: those that the filters leave, as far as `search`.
+        choices: of the column that the demand asks for: its values and how many records have each, most first.
+    """
+
+    demand: Demand
+    window: Window
+    total: int
+    matching: int
+    search: Search
+    choices: dict[str, tuple[tuple[Safe, int], ...]]
+    read_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class FaultWindow:
+    """Neighbouring faults, oldest first, as `Window`."""
+
+    rows: tuple[Fault, ...] = ()
+    older: bool = False
+    newer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FaultsView:
+    """Screen 5: the faults that act on one attempt of a run.
+
+    Attributes:
+        attempts: those that the run has; `attempt` is the one shown.
+        first, candidates: what the view takes for the first fault, and all that may have been.
+        faults: a window around the demand's anchor, of `total`.
+        cascade: the first line of every rank and host, in the order of time; at most 500.
+        echoes: copies of a line by a console, by the key of the line itself.
+        kinds: kinds and how many there are of each, most first.
+    """
+
+    demand: Demand
+    run: Run
+    attempt: int
+    attempts: tuple[int, ...]
+    first: Fault | None
+    candidates: tuple[Fault, ...]
+    faults: FaultWindow
+    total: int
+    cascade: tuple[Fault, ...]
+    echoes: dict[Key, tuple[Fault, ...]]
+    kinds: tuple[tuple[Safe, int], ...]
+    read_at: datetime
+
+
+Screen = Literal["runs", "run", "mismatches", "faults"]
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What is on the screen, and so what is asked for.
 
     Attributes:
-        run_id: the run that screen 2 shows, or None on screen 1.
-        anchor: rec_id around which mismatch lines are shown; None: the newest ones.
+        screen: which one is in front.
+        run_id: the run that it shows; None: all runs (screens 1 and 3).
+        anchor: the key around which lines are shown; None: the newest ones.
         metric: the metric to plot; "" the one seen last.
         columns: spans of the plot.
+        filters: of screen 3; those that are off change nothing.
+        rows: lines wanted on each side of the anchor.
+        choices: the filter column whose values are asked for; "" none.
+        attempt: of screen 5; None: the newest one.
     """
 
+    screen: Screen = "runs"
     run_id: str | None = None
-    anchor: int | None = None
+    anchor: Key | None = None
     metric: str = ""
     columns: int = 0
+    filters: tuple[Filter, ...] = ()
+    rows: int = 300
+    choices: str = ""
+    attempt: int | None = None
 
 
 # `raw` holds newlines; the others are keys, that go back into queries and marks exactly as they are. All of them are
 # made safe when they are drawn, by the line builder.
-_RAW = frozenset({"raw", "run_id", "id", "target"})
+_RAW = frozenset({"raw", "run_id", "id", "target", "store_id"})
 
 
 def columns(kind: type[Any]) -> str:

@@ -228,7 +228,7 @@ def run_view(reader: Reader, run: Run, demand: Demand, read_at: datetime) -> Run
     """Screen 2 of one run."""
     run_id = str(run.run_id)
     seen = overview(reader, run_id, demand.metric, demand.columns)
-    shown = window(reader, run_id, demand.anchor, seen.top)
+    shown = window(reader, run_id, None if demand.anchor is None else demand.anchor.rec_id, seen.top)
     faults = _all(
         reader, Fault, f"faults WHERE run_id = ? ORDER BY locks DESC NULLS LAST, rec_id DESC LIMIT {FAULTS}", run_id
     )

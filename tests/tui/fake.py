@@ -23,11 +23,12 @@ CREATE TABLE mismatches (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, step BI
   is_evidence BOOLEAN, not_evidence_because VARCHAR, graph_mode VARCHAR, step_kind VARCHAR, prefix_cache VARCHAR,
   prefix_hit_rate VARCHAR, weight_phase VARCHAR, host VARCHAR, pid BIGINT, path VARCHAR, source_id BIGINT,
   generation INTEGER, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP,
-  observed_at TIMESTAMP, raw VARCHAR);
+  observed_at TIMESTAMP, raw VARCHAR, store_id VARCHAR DEFAULT 's1', provisional BOOLEAN DEFAULT false);
 CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VARCHAR, kind VARCHAR, verdict VARCHAR,
   locks BOOLEAN, rank INTEGER, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, raw VARCHAR,
   title VARCHAR, reason VARCHAR, echo_of BIGINT,
-  path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP);
+  path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP,
+  store_id VARCHAR DEFAULT 's1', last_attempt INTEGER DEFAULT 1);
 CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank INTEGER, host VARCHAR, pid BIGINT,
   field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
 CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, role VARCHAR, track VARCHAR, phase VARCHAR,
@@ -105,7 +106,7 @@ class FakeStore:
         self.write(
             "INSERT INTO mismatches VALUES (?, ?, ?, ?, false, ?, 'ab12', 'decode', '0', '0', 'fixed-input', 'none', ?,"
             " ?, 'run/0/logprobs', ?, ?, ?, 'unknown', 'ok', ?, ?, false, ?, ?, 'FULL_AND_PIECEWISE', 'unknown', 'on',"
-            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?)",
+            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?, 's1', false)",
             [
                 rec_id, run_id, attempt, step, f"p{step}", metric, value, noise,
                 None if value is None else value / noise,
@@ -123,7 +124,7 @@ class FakeStore:
     ) -> None:  # fmt: skip
         self.write(
             "INSERT INTO faults VALUES (?, ?, 1, 'L', ?, ?, ?, 3, 4524, 'node1', '700', ?, ?, ?,"
-            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?)",
+            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?, 's1', 1)",
             [rec_id, run_id, kind, verdict, locks, step, text, text, f"/logs/{run_id}/worker-3.log", NOW, NOW],
         )
         self.write("UPDATE runs SET faults = faults + 1 WHERE run_id = ?", [run_id])
@@ -175,7 +176,7 @@ class FakeReader:
 
     def query(
         self, sql: str, params: Sequence[object] = (), *, as_of: datetime | None = None, max_rows: int = 100_000,
-        timeout_s: float = 5.0,
+        timeout_s: float = 5.0, gather: str = "",
     ) -> Result:  # fmt: skip
         if not self._store.up:
             raise ConnectionError("the endpoint went away")

@@ -61,7 +61,7 @@ def test_a_file_is_closed_between_readings_and_read_again_when_it_changed(tmp_pa
         opened = store.opened
         time.sleep(1.5)
         assert store.opened == opened == 1 and FileReader.open_now == 0
-        feed.show(Demand("grpo-tiny-a"))
+        feed.show(Demand("run", "grpo-tiny-a"))
         until(lambda: any(isinstance(m, RunFetched) for m in posted))
         until(lambda: FileReader.open_now == 0)
         opened = store.opened

@@ -41,7 +41,7 @@ class InspectScreen(View):
         view = tic_app(self).run_view
         if view is not None:
             newer = view.window.rows if isinstance(self.item, Mismatch) else view.faults
-            self.item = next((i for i in newer if i.rec_id == self.item.rec_id), self.item)
+            self.item = next((i for i in newer if i.key == self.item.key), self.item)
         if self.item != self._drawn:
             self._drawn = self.item
             glyphs = tic_app(self).glyphs

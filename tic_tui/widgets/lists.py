@@ -8,7 +8,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from tic_tui.model import Fault, Mismatch, Run, RunsView, Window
+from tic_tui.model import FIRST, Fault, Key, Mismatch, Run, RunsView, Window
 from tic_tui.render import records, runs
 from tic_tui.render.text import Line, plain, width_of
 from tic_tui.widgets.painted import Listing, strip_of, tic_app
@@ -54,7 +54,7 @@ class MismatchTable(Listing):
     class Anchored(Message):
         """The table wants the rows around `anchor`, or the newest ones (None)."""
 
-        def __init__(self, anchor: int | None) -> None:
+        def __init__(self, anchor: Key | None) -> None:
             super().__init__()
             self.anchor = anchor
 
@@ -64,7 +64,7 @@ class MismatchTable(Listing):
         super().__init__(id=id)
         self.window = Window()
         self.follows = True
-        self.around: int | None = None
+        self.around: Key | None = None
         self._to_first = False
 
     @property
@@ -86,7 +86,7 @@ class MismatchTable(Listing):
         elif self._to_first and not window.older:
             self.cursor, on_line, self._to_first = 0, 0, False
         elif was is not None and rows:
-            self.cursor = max((n for n, r in enumerate(rows) if r.rec_id <= was.rec_id), default=0)
+            self.cursor = max((n for n, r in enumerate(rows) if r.key <= was.key), default=0)
         self.repaint()
         if self.follows:
             self.scroll_to(y=max(0, len(rows) - self.size.height), animate=False)
@@ -105,14 +105,14 @@ class MismatchTable(Listing):
         if at_end or record is None:
             self._ask(None)
         elif self.around is None or self._near_edge():
-            self._ask(record.rec_id)
+            self._ask(record.key)
 
     def _near_edge(self) -> bool:
         near_top = self.window.older and self.cursor < self.EDGE
         near_end = self.window.newer and self.cursor >= self.row_count - self.EDGE
         return near_top or near_end
 
-    def _ask(self, anchor: int | None) -> None:
+    def _ask(self, anchor: Key | None) -> None:
         self.follows = anchor is None
         if anchor != self.around:
             self.around = anchor
@@ -137,7 +137,7 @@ class MismatchTable(Listing):
             return
         self._to_first = True
         self.follows = False
-        self._ask(0)
+        self._ask(FIRST)
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
         return records.mismatch_row(self.window.rows[index], width, tic_app(self).glyphs, selected=selected)
@@ -164,7 +164,7 @@ class FaultList(Listing):
         was = self.selected
         self.faults = faults
         if was is not None:
-            self.cursor = next((n for n, f in enumerate(faults) if f.rec_id == was.rec_id), self.cursor)
+            self.cursor = next((n for n, f in enumerate(faults) if f.key == was.key), self.cursor)
         self.repaint()
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
