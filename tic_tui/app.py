@@ -21,8 +21,9 @@ from textual.timer import Timer  # noqa: E402
 from tic_tui import bindings, clipboard  # noqa: E402
 from tic_tui.feed import Feed, Opener, _open  # noqa: E402
 from tic_tui.glyphs import UNICODE, Glyphs  # noqa: E402
-from tic_tui.messages import Link, LinkChanged, QueryFailed, RunFetched, RunsFetched  # noqa: E402
+from tic_tui.messages import Link, LinkChanged, NeighboursFound, QueryFailed, RunFetched, RunsFetched  # noqa: E402
 from tic_tui.model import Demand, RunsView, RunView  # noqa: E402
+from tic_tui.neighbours import Lookout  # noqa: E402
 from tic_tui.screens.base import View  # noqa: E402
 from tic_tui.screens.help import HelpScreen  # noqa: E402
 from tic_tui.screens.mark import MarkScreen, RetractScreen, Said  # noqa: E402
@@ -91,6 +92,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         self._notice_timer: Timer | None = None
         self._mouse_on = False
         self.set_class(not glyphs.braille, "-ascii")
+        self.lookout = Lookout(lambda found: self.post_message(NeighboursFound(found)))
         self.feed = Feed(target, self.post_message, opener or _open)
 
     # --- life ---
@@ -156,6 +158,11 @@ class TicApp(App[str | None], inherit_bindings=False):
 
     def on_query_failed(self, message: QueryFailed) -> None:
         self.tell(f"the store cannot answer: {message.detail}", "gap")
+
+    def on_neighbours_found(self, message: NeighboursFound) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, View) and screen.is_mounted:
+                screen.take_neighbours(message.found)
 
     def _take(self, message: RunsFetched | RunFetched, apply: Callable[[], None]) -> None:
         if self.frozen_at is not None:

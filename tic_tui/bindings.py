@@ -83,6 +83,8 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("end", "G end", "end", "To the last line; in a growing list that is following it.", _LISTS),
     _key("left", "left", "left", "Scroll left.", {INSPECT}),
     _key("right", "right", "right", "Scroll right.", {INSPECT}),
+    _key("more", "plus equals_sign", "more lines", "Show more of the file round the record.", {INSPECT}, footer=4),
+    _key("fewer", "minus", "fewer lines", "Show less of the file round the record.", {INSPECT}),
     _key("show_runs", "1", "runs", "The list of runs.", _VIEWS),
     _key("show_run", "2", "run", "The run that was selected last.", _VIEWS),
     _key("mouse", "f2", "mouse", "Turn the mouse on or off; off leaves selecting to the terminal.", _VIEWS),
@@ -139,7 +141,7 @@ class Keymap:
 _SHOWN: Final = {
     "question_mark": "?", "space": "space", "escape": "Esc", "enter": "Enter", "backspace": "Backspace", "tab": "Tab",
     "pageup": "PgUp", "pagedown": "PgDn", "up": "Up", "down": "Down", "left": "Left", "right": "Right", "home": "Home",
-    "end": "End", "f1": "F1", "f2": "F2",
+    "end": "End", "plus": "+", "equals_sign": "=", "minus": "-", "f1": "F1", "f2": "F2",
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from textual.message import Message
 
 from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
+from tic_tui.neighbours import Neighbours
 from tic_tui.safe import NOTHING, Safe
 
 
@@ -89,3 +90,11 @@ class QueryFailed(_Latest):
     def __init__(self, detail: Safe) -> None:
         super().__init__()
         self.detail = detail
+
+
+class NeighboursFound(Message):
+    """The lines round a record, out of its file or not."""
+
+    def __init__(self, found: Neighbours) -> None:
+        super().__init__()
+        self.found = found

@@ -14,7 +14,7 @@ from tic_tui.glyphs import ASCII, UNICODE, Glyphs, choose
 from tic_tui.messages import Link
 from tic_tui.model import Bucket, Demand, RunsView, RunView, Series
 from tic_tui.queries import Newest, run_view, runs_view
-from tic_tui.render import banner, chrome, execstate, plot, records, runs
+from tic_tui.render import banner, chrome, detail, execstate, plot, records, runs
 from tic_tui.render.text import TONES, Line, plain, width_of
 from tic_tui.safe import safe
 
@@ -48,8 +48,8 @@ def all_lines(listed: RunsView, view: RunView, width: int, glyphs: Glyphs) -> li
     lines += [records.mismatch_row(m, width, glyphs, selected=False) for m in view.window.rows]
     lines += [records.fault_row(f, NOW, width, glyphs, selected=True) for f in view.faults]
     lines += [records.mark_row(m, NOW, width, glyphs, selected=False) for m in view.marks]
-    lines += records.mismatch_detail(view.window.rows[0], width, glyphs)
-    lines += records.fault_detail(view.faults[0], width, glyphs)
+    lines += detail.detail(view.window.rows[0], None, 6, width, glyphs)
+    lines += detail.detail(view.faults[0], None, 6, width, glyphs)
     return lines
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
 
-from tic_tui.age import age, clock
+from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, Mark, Mismatch
 from tic_tui.render.banner import first_line
-from tic_tui.render.runs import number_tone
-from tic_tui.render.text import Builder, Line, number, short
-from tic_tui.safe import safe_lines
+from tic_tui.render.text import Builder, Line, short
 
 # (name, cells, dropped below this width); the reason takes what is left.
 _COLUMNS: Final = (
@@ -101,63 +98,3 @@ def mark_row(mark: Mark, now: datetime, width: int, glyphs: Glyphs, *, selected:
     scope = f"attempt {mark.attempt}" if mark.scope == "attempt" else str(mark.scope)
     b.cell(scope, 10, "text").cell(mark.who or "unknown", 10, "dim").cell(age(mark.marked_at, now), 7, "dim")
     return b.add(mark.reason, "dim" if gone else "text").line()
-
-
-def mismatch_detail(record: Mismatch, width: int, glyphs: Glyphs) -> list[Line]:
-    """All fields of a record, its place and its bytes."""
-    word, tone = standing(record, glyphs)
-    head = [
-        ("standing", word, tone),
-        ("because", record.not_evidence_because or ("-" if record.is_evidence else "unknown"), tone),
-        ("reason", record.reason or "-", "text"),
-        ("place", f"{record.place}  offset {record.byte_offset}  length {record.byte_length}", "key"),
-        ("value", number(record.value), number_tone(record)),
-        ("self_repeat", number(record.self_repeat), "text"),
-        ("noise_ratio", "floor 0, no ratio" if record.self_repeat == 0 else number(record.noise_ratio), "text"),
-    ]
-    names = (
-        "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank",
-        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode",
-        "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
-    )  # fmt: skip
-    rest = [(name, getattr(record, name), "text") for name in names]
-    times = [("event_at", _time(record.event_at), "text"), ("observed_at", _time(record.observed_at), "text")]
-    return _fields(head, width, glyphs) + _raw(record.raw, width, glyphs) + _fields([*rest, *times], width, glyphs)
-
-
-def fault_detail(fault: Fault, width: int, glyphs: Glyphs) -> list[Line]:
-    """All fields of a fault, its place and its bytes."""
-    locks = bool(fault.locks) and fault.verdict == "confirmed"
-    head = [
-        ("effect", "locks the attempt" if locks else "does not lock", "locked" if locks else "text"),
-        ("what", fault.title or fault.kind, "text"),
-        ("reason", fault.reason or "-", "text"),
-        ("text", fault.text, "text"),
-        ("place", f"{fault.place}  offset {fault.byte_offset}  length {fault.byte_length}", "key"),
-    ]
-    names = (
-        "kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id",
-    )  # fmt: skip
-    rest = [(name, getattr(fault, name), "text") for name in names]
-    times = [("event_at", _time(fault.event_at), "text"), ("observed_at", _time(fault.observed_at), "text")]
-    raw = _raw(fault.raw or fault.text, width, glyphs)
-    return _fields(head, width, glyphs) + raw + _fields([*rest, *times], width, glyphs)
-
-
-def _time(at: datetime | None) -> str:
-    return "unknown" if at is None else f"{at:%Y-%m-%d} {clock(at)}"
-
-
-def _fields(fields: Iterable[tuple[str, object, str]], width: int, glyphs: Glyphs) -> list[Line]:
-    lines = []
-    for name, value, tone in fields:
-        text = "unknown" if value is None or value == "" else value
-        shade = "dim" if text == "unknown" else tone
-        lines.append(Builder(width, glyphs).cell(name, 16, "head").add(text, shade).line())
-    return lines
-
-
-def _raw(text: str, width: int, glyphs: Glyphs) -> list[Line]:
-    title = Builder(width, glyphs).line()
-    head = Builder(width, glyphs).add("the bytes it came from", "head").line()
-    return [title, head, *(Builder(width, glyphs).add("  " + row).line() for row in safe_lines(text)), title]

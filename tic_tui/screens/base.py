@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from tic_tui import bindings
+from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome
 from tic_tui.widgets.painted import Listing, Painted, tic_app
 
@@ -44,6 +45,9 @@ class View(Screen[None], inherit_bindings=False):
     def copy_text(self) -> str:
         """What `y` copies here; "" for nothing."""
         raise NotImplementedError
+
+    def take_neighbours(self, found: Neighbours) -> None:
+        """The lines round a record that this view asked for."""
 
     def draw_frame(self) -> None:
         """Status line and footer."""

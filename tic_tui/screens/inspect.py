@@ -1,4 +1,4 @@
-"""One record or fault: all its fields, and the bytes it came from."""
+"""One record or fault: all its fields, and the bytes it came from between the lines round them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from textual.app import ComposeResult
 
 from tic_tui import bindings
 from tic_tui.model import Fault, Mismatch
-from tic_tui.render import records
+from tic_tui.neighbours import Neighbours
 from tic_tui.screens.base import TABLE, View
-from tic_tui.widgets.lists import LineList
+from tic_tui.widgets.detail import DetailPane
 from tic_tui.widgets.painted import tic_app
 
-_WIDEST = 20_000  # cells of one line; a longer raw line is cut there, with a mark
+_STEP = 6  # lines of the file that one key adds on each side
 
 
 class InspectScreen(View):
@@ -25,13 +25,12 @@ class InspectScreen(View):
     def __init__(self, item: Mismatch | Fault) -> None:
         super().__init__()
         self.item = item
-        self._drawn: Mismatch | Fault | None = None
 
     def body(self) -> ComposeResult:
-        yield LineList(id="detail", cursor=False)
+        yield DetailPane(id="detail", wide=True)
 
     def on_mount(self) -> None:
-        self.query_one(LineList).focus()
+        self.query_one(DetailPane).focus()
 
     def crumbs(self) -> Sequence[str]:
         kind = "mismatch" if isinstance(self.item, Mismatch) else "fault"
@@ -42,14 +41,10 @@ class InspectScreen(View):
         if view is not None:
             newer = view.window.rows if isinstance(self.item, Mismatch) else view.faults
             self.item = next((i for i in newer if i.key == self.item.key), self.item)
-        if self.item != self._drawn:
-            self._drawn = self.item
-            glyphs = tic_app(self).glyphs
-            if isinstance(self.item, Mismatch):
-                lines = records.mismatch_detail(self.item, _WIDEST, glyphs)
-            else:
-                lines = records.fault_detail(self.item, _WIDEST, glyphs)
-            self.query_one(LineList).show(lambda _: lines)
+        self.query_one(DetailPane).show_item(self.item)
+
+    def take_neighbours(self, found: Neighbours) -> None:
+        self.query_one(DetailPane).take(found)
 
     def target_run(self) -> tuple[str, int | None, str] | None:
         record = self.item.target if isinstance(self.item, Mismatch) else ""
@@ -62,7 +57,13 @@ class InspectScreen(View):
         tic_app(self).pop_screen()
 
     def action_left(self) -> None:
-        self.query_one(LineList).shift(-20)
+        self.query_one(DetailPane).shift(-20)
 
     def action_right(self) -> None:
-        self.query_one(LineList).shift(20)
+        self.query_one(DetailPane).shift(20)
+
+    def action_more(self) -> None:
+        self.query_one(DetailPane).more(_STEP)
+
+    def action_fewer(self) -> None:
+        self.query_one(DetailPane).more(-_STEP)

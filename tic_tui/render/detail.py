@@ -1,0 +1,118 @@
+"""Everything about one record or fault: its fields, and the bytes it came from with their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from tic_tui.age import clock
+from tic_tui.glyphs import Glyphs
+from tic_tui.model import Fault, Mismatch
+from tic_tui.neighbours import FileLine, Neighbours, Place
+from tic_tui.render.records import standing
+from tic_tui.render.runs import number_tone
+from tic_tui.render.text import Builder, Line, number
+
+AROUND: Final = 6  # lines of the file on each side, unless asked for more
+_NUMBER: Final = 8
+
+
+def place_of(item: Mismatch | Fault) -> Place:
+    """Where its bytes are."""
+    raw = item.raw if isinstance(item, Mismatch) else item.raw or str(item.text)
+    return Place(str(item.path or ""), str(item.host or ""), item.byte_offset, item.byte_length, item.line_no, raw)
+
+
+def detail(item: Mismatch | Fault, found: Neighbours | None, around: int, width: int, glyphs: Glyphs) -> list[Line]:
+    """What matters first, then the bytes, then all other fields. `found` None: the file is being read."""
+    head, rest = _mismatch(item, glyphs) if isinstance(item, Mismatch) else _fault(item)
+    blank = Builder(width, glyphs).line()
+    bytes_ = [blank, *bytes_lines(item, found, around, width, glyphs), blank]
+    return _fields(head, width, glyphs) + bytes_ + _fields(rest, width, glyphs)
+
+
+_Fields = list[tuple[str, object, str]]
+
+
+def _mismatch(record: Mismatch, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
+    word, tone = standing(record, glyphs)
+    head: _Fields = [
+        ("standing", word, tone),
+        ("because", record.not_evidence_because or ("-" if record.is_evidence else "unknown"), tone),
+        ("reason", record.reason or "-", "text"),
+        ("place", f"{record.place}  offset {record.byte_offset}  length {record.byte_length}", "key"),
+        ("value", number(record.value), number_tone(record)),
+        ("self_repeat", number(record.self_repeat), "text"),
+        ("noise_ratio", "floor 0, no ratio" if record.self_repeat == 0 else number(record.noise_ratio), "text"),
+    ]
+    names = (
+        "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank",
+        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode",
+        "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
+    )  # fmt: skip
+    return head, [*((name, getattr(record, name), "text") for name in names), *_times(record)]
+
+
+def _fault(fault: Fault) -> tuple[_Fields, _Fields]:
+    locks = bool(fault.locks) and fault.verdict == "confirmed"
+    head: _Fields = [
+        ("effect", "locks the attempt" if locks else "does not lock", "locked" if locks else "text"),
+        ("what", fault.title or fault.kind, "text"),
+        ("reason", fault.reason or "-", "text"),
+        ("text", fault.text, "text"),
+        ("place", f"{fault.place}  offset {fault.byte_offset}  length {fault.byte_length}", "key"),
+    ]
+    names = (
+        "kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id",
+    )  # fmt: skip
+    return head, [*((name, getattr(fault, name), "text") for name in names), *_times(fault)]
+
+
+def _times(item: Mismatch | Fault) -> _Fields:
+    return [("event_at", _time(item.event_at), "text"), ("observed_at", _time(item.observed_at), "text")]
+
+
+def _time(at: datetime | None) -> str:
+    return "unknown" if at is None else f"{at:%Y-%m-%d} {clock(at)}"
+
+
+def _fields(fields: Iterable[tuple[str, object, str]], width: int, glyphs: Glyphs) -> list[Line]:
+    lines = []
+    for name, value, tone in fields:
+        text = "unknown" if value is None or value == "" else value
+        shade = "dim" if text == "unknown" else tone
+        lines.append(Builder(width, glyphs).cell(name, 16, "head").add(text, shade).line())
+    return lines
+
+
+def bytes_lines(
+    item: Mismatch | Fault, found: Neighbours | None, around: int, width: int, glyphs: Glyphs
+) -> list[Line]:  # fmt: skip
+    """The record's bytes between up to `around` lines on each side, under a line that says where they are from."""
+    b = Builder(width, glyphs).add("the bytes it came from", "head")
+    if found is None:
+        b.add("  reading the file ...", "dim")
+        rows: Sequence[FileLine] = [FileLine(None, text, True) for text in place_of(item).raw.split("\n") if text]
+        return [b.line(), *neighbour_lines(rows, width, glyphs)]
+    if found.from_file:
+        moved = "" if found.path == found.place.path else f" {found.path}"
+        b.add(f"  from the file{moved}", "ok")
+    else:
+        b.add(f"  as they were kept: {found.why}", "stale")
+    mine = [n for n, row in enumerate(found.lines) if row.mine]
+    first, last = (mine[0], mine[-1]) if mine else (0, 0)
+    return [b.line(), *neighbour_lines(found.lines[max(0, first - around) : last + 1 + around], width, glyphs)]
+
+
+def neighbour_lines(rows: Iterable[FileLine], width: int, glyphs: Glyphs) -> list[Line]:
+    """Lines of a file with their numbers; the record's own are marked."""
+    lines = []
+    for row in rows:
+        b = Builder(width, glyphs).add(glyphs.cursor if row.mine else " ", "key")
+        b.cell("" if row.number is None else row.number, _NUMBER, "dim", right=True)
+        b.add(row.text, "text" if row.mine else "dim")
+        if row.hidden:
+            b.add(f" ({row.hidden} bytes more)", "stale")
+        lines.append(b.line())
+    return lines
