@@ -13,14 +13,16 @@ FROM b_metric v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
 
--- Step lines with their run and attempt.
-CREATE OR REPLACE VIEW i_step_seen AS
+-- Step lines with their run and attempt: one row a line, so that a range of them can be read alone.
+CREATE OR REPLACE VIEW step_lines AS
 WITH place AS MATERIALIZED (
     SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
 )
-SELECT p.run_id, p.lo_attempt AS attempt, v.step, v.edge, v.gpu, p.console,
+SELECT v.rec_id, v.store_id, p.run_id, p.lo_attempt AS attempt, v.step, v.edge, v.gpu, p.console,
     CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind, v.observed_at,
-    CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at
+    CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
+    coalesce(v.proc_rank, p.rank) AS rank, v.host, p.path, v.line_no, v.source_id, v.generation, v.byte_offset, v.byte_length,
+    v.prov IS NOT NULL AS provisional
 FROM b_step_event v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
@@ -31,7 +33,7 @@ CREATE OR REPLACE VIEW steps AS
 SELECT run_id, attempt, step, source_kind, min(observed_at) AS first_observed_at, min(event_at) AS first_event_at,
     bool_or(ended) AS ended
 FROM (
-    SELECT run_id, attempt, step, source_kind, observed_at, event_at, edge = 'end' AS ended FROM i_step_seen
+    SELECT run_id, attempt, step, source_kind, observed_at, event_at, edge = 'end' AS ended FROM step_lines
     UNION ALL
     SELECT run_id, attempt, step, source_kind, observed_at, event_at, false FROM metrics WHERE step IS NOT NULL AND NOT step_carried
 )

@@ -34,7 +34,7 @@ known AS (
 ),
 step AS (
     SELECT run_id, attempt, max(step) AS last_step, max(event_at) AS event_at, max(observed_at) AS observed_at
-    FROM i_step_seen GROUP BY ALL
+    FROM step_lines GROUP BY ALL
 ),
 mark AS MATERIALIZED (
     SELECT run_id, CASE WHEN scope = 'attempt' THEN attempt END AS attempt
@@ -59,28 +59,58 @@ LEFT JOIN record r ON r.run_id = a.run_id AND r.attempt = a.attempt
 LEFT JOIN step s ON s.run_id = a.run_id AND s.attempt = a.attempt
 LEFT JOIN b_run_attempt d ON d.id = a.id;
 
--- One row a run: its latest attempt, with the records and faults of all.
-CREATE OR REPLACE VIEW runs AS
-WITH attempt AS MATERIALIZED (SELECT * FROM attempts),
-whole AS (
-    SELECT run_id, max(attempt) AS attempt, max(last_step) AS last_step, max(last_event_at) AS last_event_at,
-        max(last_observed_at) AS last_observed_at, sum(mismatches)::BIGINT AS mismatches, sum(faults)::BIGINT AS faults
-    FROM attempt GROUP BY run_id
-)
-SELECT w.run_id, w.attempt,
+-- Runs that places or declarations name, without what is counted from records: cheap whatever the number of records.
+CREATE OR REPLACE VIEW run_states AS
+WITH latest AS (SELECT run_id, max(attempt) AS attempt FROM i_attempt GROUP BY run_id),
+fault AS (SELECT run_id, sum(faults)::BIGINT AS faults FROM i_attempt_fault GROUP BY run_id)
+SELECT l.run_id, l.attempt,
     CASE WHEN g.unreadable THEN 'unreadable' WHEN g.gone THEN 'ended'
          WHEN g.grown_at IS NULL OR n.now - g.grown_at > INTERVAL 15 MINUTE THEN 'silent'
          WHEN n.now - g.grown_at > INTERVAL 60 SECOND THEN 'quiet' ELSE 'moving' END AS state,
-    a.locked, a.first_fault_rec_id, w.last_step, w.last_event_at,
-    greatest(w.last_observed_at, g.grown_at) AS last_observed_at, w.mismatches, w.faults, 0::BIGINT AS wandb_gaps, a.marked,
+    coalesce(a.locking, 0) > 0 AS locked, a.first_fault_rec_id, coalesce(f.faults, 0) AS faults,
+    EXISTS (
+        SELECT 1 FROM i_mark m WHERE m.run_id = l.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
+            AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = l.attempt))
+    ) AS marked,
     coalesce(g.named_by_us, false) AS named_by_us, coalesce(g.sources, 0) AS sources, g.grown_at AS last_growth_at
-FROM whole w
-JOIN attempt a ON a.run_id = w.run_id AND a.attempt = w.attempt
-LEFT JOIN i_run_growth g ON g.run_id = w.run_id
-CROSS JOIN i_now n
+FROM latest l
+LEFT JOIN i_attempt_fault a ON a.run_id = l.run_id AND a.attempt = l.attempt
+LEFT JOIN fault f ON f.run_id = l.run_id
+LEFT JOIN i_run_growth g ON g.run_id = l.run_id
+CROSS JOIN i_now n;
+
+-- One row a run: its latest attempt, with the records and faults of all. Records are only counted here: what each is worth
+-- costs several times as much, and no column says it.
+CREATE OR REPLACE VIEW runs AS
+WITH seen AS (
+    SELECT coalesce(place_run_id, nullif(run, ''), 'unnamed') AS run_id, max(coalesce(lo_attempt, 1)) AS attempt,
+        max(step) AS last_step, max(event_at) AS last_event_at, max(observed_at) AS last_observed_at, count(*) AS mismatches
+    FROM i_mismatch GROUP BY ALL
+    UNION ALL
+    SELECT run_id, max(attempt), max(step), max(event_at), max(observed_at), 0 FROM step_lines GROUP BY run_id
+),
+whole AS MATERIALIZED (
+    SELECT run_id, max(attempt) AS attempt, max(last_step) AS last_step, max(last_event_at) AS last_event_at,
+        max(last_observed_at) AS last_observed_at, sum(mismatches)::BIGINT AS mismatches
+    FROM seen GROUP BY run_id
+),
+known AS (
+    SELECT run_id, attempt, state, locked, first_fault_rec_id, faults, marked, named_by_us, sources, last_growth_at FROM run_states
+    UNION ALL
+    -- Records of no known place name a run that nothing else does.
+    SELECT run_id, attempt, 'silent', false, NULL, 0, EXISTS (
+            SELECT 1 FROM i_mark m WHERE m.run_id = w.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
+                AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = w.attempt))
+        ), false, 0, NULL
+    FROM whole w WHERE mismatches > 0 AND run_id NOT IN (SELECT run_id FROM i_attempt)
+)
+SELECT k.run_id, k.attempt, k.state, k.locked, k.first_fault_rec_id, w.last_step, w.last_event_at,
+    greatest(w.last_observed_at, k.last_growth_at) AS last_observed_at, coalesce(w.mismatches, 0) AS mismatches, k.faults,
+    0::BIGINT AS wandb_gaps, k.marked, k.named_by_us, k.sources, k.last_growth_at
+FROM known k
+LEFT JOIN whole w ON w.run_id = k.run_id
 -- A run that we named ourselves is shown once it has something to show.
-WHERE NOT coalesce(g.named_by_us, false) OR w.mismatches > 0 OR w.faults > 0 OR w.last_step IS NOT NULL
-   OR EXISTS (SELECT 1 FROM b_metric);
+WHERE NOT k.named_by_us OR w.mismatches > 0 OR k.faults > 0 OR w.last_step IS NOT NULL OR EXISTS (SELECT 1 FROM b_metric);
 
 CREATE OR REPLACE VIEW locks AS
 SELECT run_id, attempt, first_fault_rec_id, first_fault_candidates AS candidates, locking_faults AS faults, locked_records,

@@ -49,7 +49,7 @@ LEFT JOIN watched w ON w.run_id = e.run_id AND w.rank = e.rank;
 -- that stopped, so workers decide.
 CREATE OR REPLACE VIEW liveness AS
 WITH step AS (SELECT run_id, max(observed_at) FILTER (WHERE edge = 'end') AS step_at, max(step) FILTER (WHERE edge = 'end') AS last_step
-              FROM i_step_seen GROUP BY run_id),
+              FROM step_lines GROUP BY run_id),
 moved AS (
     SELECT g.run_id, g.worker_at, g.console_at, s.step_at, s.last_step, NULL::TIMESTAMP AS checkpoint_at, g.gone, n.now,
         coalesce(greatest(g.worker_at, s.step_at), g.console_at) AS work_at
