@@ -19,6 +19,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tic_daemon import __version__
 from tic_daemon.errors import TicError
@@ -92,14 +93,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def entry() -> NoReturn:
+    """`tic-daemon` as a process of its own."""
+    code = main()
+    if "tic_daemon.ending" in sys.modules:
+        from tic_daemon.ending import leave_stuck_threads  # noqa: PLC0415  only after `watch`
+
+        leave_stuck_threads(code)
+    sys.exit(code)
+
+
 def _watch(args: argparse.Namespace) -> int:
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.ending import signals  # noqa: PLC0415  loaded only when needed
     from tic_daemon.store.layout import CREATE_LOCK, STATE_DIR, StoreLayout  # noqa: PLC0415  loaded only when needed
     from tic_daemon.watch import (  # noqa: PLC0415  loaded only when needed
         Daemon,
         default_workspace,
         raise_file_limit,
-        signals,
     )
 
     roots = [Path(root) for root in args.roots] or [Path()]
@@ -125,13 +136,16 @@ def _watch(args: argparse.Namespace) -> int:
     raise_file_limit()
     layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
     listen = None if args.once or args.no_endpoint else ("127.0.0.1", args.port)
-    with signals() as stop:
-        daemon = Daemon(roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over, stop=stop)
+    with signals() as ending:
+        daemon = Daemon(
+            roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over, ending=ending
+        )
         if args.once:
-            return 0 if daemon.run_once() else 130
+            daemon.run_once()
+            return ending.exit_code
         say_where = logging.getLogger("tic-daemon").info
         daemon.run(ready=lambda url: say_where("store %s, endpoint %s", daemon.store_id, url or "none"))
-    return 0
+        return ending.exit_code
 
 
 class Clean(logging.Formatter):
@@ -168,4 +182,4 @@ def _doctor(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

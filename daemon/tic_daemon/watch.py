@@ -7,17 +7,15 @@ and at most every 200 to 500 ms under load, since a commit costs about the same 
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tic_daemon.config import Config
+from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.live import LiveServer
 from tic_daemon.scan import selftest
 from tic_daemon.scan.rules import RuleSet
@@ -34,8 +32,10 @@ POLL_BYTES = 8 << 20
 """How much one poll reads at most: bounds memory, and the time until a signal is heard."""
 PENDING_BYTES = 32 << 20
 """How much may be read and not yet committed; then reading waits for the store."""
-SHUTDOWN_S = 15.0
-"""SIGTERM: the final sweep may take this long; schedulers kill after 30 s, and the commit needs some of it."""
+SWEEP_RESERVE_S = 8.0
+"""At the end: the final sweep leaves so much of the time to what comes after it."""
+COMMIT_RESERVE_S = 4.0
+"""At the end: a commit that finds no space is tried until so much of the time is left."""
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.5
@@ -82,7 +82,7 @@ class Daemon:
         engine: multi-pattern engine ("auto", "hyperscan", "ahocorasick").
         listen: (host, port) of the live endpoint, or None for none.
         take_over: take a store over whose owner seems dead on another host.
-        stop: set by whoever wants it to end, e.g. `signals`; may be set before it runs.
+        ending: asked by whoever wants it to end, e.g. `ending.signals`; may be asked before it runs.
 
     Raises:
         StoreOwnedError, StoreVersionError, RuleError, ConfigError: before anything is written.
@@ -97,7 +97,7 @@ class Daemon:
         engine: str = "auto",
         listen: tuple[str, int] | None = ("127.0.0.1", 0),
         take_over: bool = False,
-        stop: threading.Event | None = None,
+        ending: Ending | None = None,
     ) -> None:
         self._rules = RuleSet.load(config.rules)
         self._writer = Writer.open(
@@ -120,7 +120,7 @@ class Daemon:
                 host=listen[0],
                 port=listen[1],
             )
-        self._stop = stop or threading.Event()
+        self._ending = ending or Ending()
         self._pace = Pace()
         self._pending: list[SourceDelta] = []
         self._pending_bytes = 0
@@ -135,27 +135,30 @@ class Daemon:
         """Identity of the store that this daemon writes."""
         return self._writer.store_id
 
-    def stop(self) -> None:
-        """Ask `run()` to finish: final sweep, commit, checkpoint. Safe from a signal handler."""
-        self._stop.set()
+    def run(self, ready: Callable[[str], None] | None = None) -> bool:
+        """Follow until the end is asked for. `ready` is called once with the endpoint's URL ("" without one).
 
-    def run(self, ready: Callable[[str], None] | None = None) -> None:
-        """Follow until `stop()`. `ready` is called once with the endpoint's URL ("" without one)."""
+        Returns:
+            Whether all that was read is committed.
+        """
         try:
+            self._ending.stage = "following"
             if self._live is not None:
                 self._live.start()
             if ready is not None:
                 ready(self._live.url if self._live is not None else "")
-            while not self._stop.is_set():
+            while not self._ending.requested:
                 self._tick()
-            self._drain(deadline=time.monotonic() + SHUTDOWN_S)
+            return self._end()
         finally:
             self._close()
 
     def run_once(self) -> bool:
-        """Read all there is to its end, unterminated last lines included. False: `stop()` came first."""
+        """Read all there is to its end, unterminated last lines included. False: the end was asked for before."""
         try:
-            return self._drain(deadline=None)
+            self._ending.stage = "reading"
+            swept = self._sweep(lambda: self._ending.requested)
+            return self._keep(lambda: self._ending.requested, whole=swept) and swept
         finally:
             self._close()
 
@@ -231,12 +234,22 @@ class Daemon:
         if self._spool.pending():
             self._commit()
 
-    def _drain(self, deadline: float | None) -> bool:
+    def _end(self) -> bool:
+        """What was read is kept first; then all logs are read to their ends, as far as there is time."""
+        ending = self._ending
+        log.info("%s: reading to the end of all logs", ending.why)
+        ending.stage = "committing what was read"
+        self._commit(force=True)
+        ending.stage = "reading the last lines"
+        if not self._sweep(lambda: ending.left() <= SWEEP_RESERVE_S):
+            log.warning("left out: %d logs are not read to their ends; the next start goes on", self._follower.behind())
+        ending.stage = "committing the last lines"
+        return self._keep(lambda: ending.left() <= COMMIT_RESERVE_S)
+
+    def _sweep(self, no_more: Callable[[], bool]) -> bool:
+        """Reads and commits until nothing is left to read. False: `no_more` said to stop before."""
         self._follower.hasten()
-        while deadline is None or time.monotonic() < deadline:
-            if deadline is None and self._stop.is_set():
-                self._commit(force=True)
-                return False
+        while not no_more():
             self._read()
             if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):
                 self._commit()
@@ -245,37 +258,36 @@ class Daemon:
             if self._pending_bytes >= PENDING_BYTES:
                 time.sleep(0.05)  # the store is full: wait for space rather than fill the memory
         self._pending.extend(self._follower.finish())
-        limit = time.monotonic() + SHUTDOWN_S if deadline is not None else None
+        return self._follower.drained()
+
+    def _keep(self, no_more: Callable[[], bool], *, whole: bool = True) -> bool:
+        """Commits what waits, again and again while there is no space. False: `no_more` said to stop before.
+
+        `whole`: with that, all is done that this daemon was started for.
+        """
         while not self._commit(force=True):
-            if time.monotonic() >= limit if limit is not None else self._stop.is_set():
+            if no_more():
                 log.error("gave up committing %d bytes; they are read again at the next start", self._pending_bytes)
                 return False
-            time.sleep(1.0)
+            self._pause(1.0)
+        self._ending.keep(0 if whole else CUT_SHORT)
         return True
 
+    def _pause(self, seconds: float) -> None:
+        """Rests, but not when an end was asked for that cannot wait."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._ending.hurried:
+            time.sleep(0.05)
+
     def _close(self) -> None:
+        ending = self._ending
+        ending.stage = "closing the endpoint"
         if self._live is not None:
             self._live.stop()
+        ending.stage = "closing the logs"
         self._follower.close()
-        self._writer.close()
-
-
-@contextlib.contextmanager
-def signals() -> Iterator[threading.Event]:
-    """SIGTERM, SIGINT and SIGHUP set the event that is given, so that the daemon ends between two steps of its work.
-
-    From before the store is opened: DuckDB ends its statement with an error when a handler raises.
-    """
-    stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        ending.stage = "closing and publishing the store"
+        self._writer.close(time.monotonic() + ending.left())
 
 
 def raise_file_limit() -> None:

@@ -141,6 +141,10 @@ class FileFollower:
         """Nothing more can be read right now."""
         return not (self._hot or self._network.busy() or self._network_behind or self._walk) and bool(self.survey)
 
+    def behind(self) -> int:
+        """How many logs are known to have more than was read of them."""
+        return len({source.id for source in self._hot.values()}) + len(self._network_behind)
+
     def hasten(self) -> None:
         """With the next poll names and all files are looked at anew: for the last look before an end, which no event
         that is still on its way may escape."""

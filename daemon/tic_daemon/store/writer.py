@@ -469,16 +469,25 @@ class Writer:
         self._checkpoint_after = 0.0
         return True
 
-    def close(self) -> None:
-        """Checkpoints, closes the file, publishes a node-local store into the state directory, gives ownership up."""
+    def close(self, deadline: float = float("inf")) -> None:
+        """Checkpoints, closes the file, publishes a node-local store into the state directory, gives ownership up.
+
+        After `deadline` (monotonic) only what must be: a WAL is replayed when the file is opened the next time.
+        """
         try:
-            self.settle_if_due(now=True)
             wal = self._engine.wal_bytes()
-            if wal:
-                self._checkpoint(wal)
+            if time.monotonic() < deadline:
+                self.settle_if_due(now=True)
+                if wal:
+                    self._checkpoint(wal)
+            elif wal:
+                log.warning("left out: the checkpoint; %d bytes are replayed at the next opening", wal)
             self._engine.close()
-            if not self._owner.lost:
-                self.layout.publish()
+            if time.monotonic() < deadline:
+                if not self._owner.lost:
+                    self.layout.publish()
+            elif self.layout.database != self.layout.published:
+                log.warning("left out: the copy of %s in the state directory", self.layout.database)
         finally:
             self._engine.close()
             self._owner.release()
