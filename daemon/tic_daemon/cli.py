@@ -19,11 +19,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from tic_daemon import __version__
-from tic_daemon.errors import TicError
+from tic_daemon.errors import ConfigError, TicError
 from tic_daemon.output import complain, let_go_of_stdout, printable, say
+
+if TYPE_CHECKING:
+    from tic_daemon import until
 
 LOG_FORMAT = "tic-daemon log %(asctime)s %(levelname)s %(message)s"
 
@@ -51,6 +54,17 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("--no-endpoint", action="store_true", help="answer no queries while running")
     watch.add_argument(
         "--take-over", action="store_true", help="take the store over from a daemon that is dead elsewhere"
+    )
+    watch.add_argument(
+        "--until-pid", type=_pid, action="append", default=[], metavar="PID",
+        help="end once this process has ended; several times: once all have",
+    )  # fmt: skip
+    watch.add_argument(
+        "--until-job", nargs="?", const="", metavar="ID",
+        help="end once this Slurm job is over; without ID: the job that this runs in ($SLURM_JOB_ID)",
+    )  # fmt: skip
+    watch.add_argument(
+        "--linger", type=_seconds, metavar="S", help="go on for S seconds after --until-... came true; default: 5"
     )
     watch.add_argument("-v", "--verbose", action="store_true", help="say more on standard error")
     watch.set_defaults(run=_watch)
@@ -104,6 +118,7 @@ def entry() -> NoReturn:
 
 
 def _watch(args: argparse.Namespace) -> int:
+    from tic_daemon import until  # noqa: PLC0415  loaded only when needed
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
     from tic_daemon.ending import signals  # noqa: PLC0415  loaded only when needed
     from tic_daemon.store.layout import CREATE_LOCK, STATE_DIR, StoreLayout  # noqa: PLC0415  loaded only when needed
@@ -113,6 +128,8 @@ def _watch(args: argparse.Namespace) -> int:
         raise_file_limit,
     )
 
+    if args.once and (args.until_pid or args.until_job is not None):
+        raise ConfigError("--once ends by itself: --until-pid and --until-job do not go with it")
     roots = [Path(root) for root in args.roots] or [Path()]
     for root in roots:
         try:
@@ -134,18 +151,33 @@ def _watch(args: argparse.Namespace) -> int:
         raise TicError(f"{workspace} is where a daemon keeps its own state: nothing to watch", "watch its parent")
     config = load_config(args.config, workspace=workspace)
     raise_file_limit()
-    layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
     listen = None if args.once or args.no_endpoint else ("127.0.0.1", args.port)
     with signals() as ending:
+        conditions = _conditions(args)
+        layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
         daemon = Daemon(
             roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over, ending=ending
         )
         if args.once:
             daemon.run_once()
             return ending.exit_code
+        until.watch(conditions, ending, until.LINGER_S if args.linger is None else args.linger)
         say_where = logging.getLogger("tic-daemon").info
         daemon.run(ready=lambda url: say_where("store %s, endpoint %s", daemon.store_id, url or "none"))
         return ending.exit_code
+
+
+def _conditions(args: argparse.Namespace) -> list[until.Condition]:
+    """What `--until-...` names. Raises ConfigError."""
+    from tic_daemon import until  # noqa: PLC0415  loaded only when needed
+
+    found: list[until.Condition] = [until.PidGone(pid) for pid in args.until_pid]
+    if args.until_job is not None:
+        job = args.until_job or os.environ.get("SLURM_JOB_ID", "")
+        if not job:
+            raise ConfigError("--until-job: this runs in no Slurm job", "name one: --until-job=4711")
+        found.append(until.JobOver(job))
+    return found
 
 
 class Clean(logging.Formatter):
@@ -162,7 +194,22 @@ def _port(text: str) -> int:
     return port
 
 
-_port.__name__ = "port"  # argparse says "invalid port value"
+def _pid(text: str) -> int:
+    pid = int(text)
+    if not 0 < pid < 1 << 31:
+        raise ValueError(text)
+    return pid
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 <= seconds < 1e6:
+        raise ValueError(text)
+    return seconds
+
+
+# argparse says "invalid port value"
+_port.__name__, _pid.__name__, _seconds.__name__ = "port", "pid", "seconds"
 
 
 def _why(error: OSError | ValueError) -> str:

@@ -40,7 +40,7 @@ class Process:
 
     @classmethod
     def current(cls, host: str | None = None) -> Process:
-        return cls(host or local_host(), _boot_id(), _pid_namespace(), os.getpid(), _pid_start(os.getpid()))
+        return cls(host or local_host(), _boot_id(), _pid_namespace(), os.getpid(), process_start(os.getpid()))
 
     @classmethod
     def read(cls, path: Path) -> Process | None:
@@ -64,7 +64,7 @@ class Process:
             return False
         except PermissionError:
             pass
-        start = _pid_start(self.pid)
+        start = process_start(self.pid)
         return not (start and self.pid_start and start != self.pid_start)
 
 
@@ -201,7 +201,7 @@ def _pid_namespace() -> str:
         return ""
 
 
-def _pid_start(pid: int) -> str:
+def process_start(pid: int) -> str:
     """Start time of a process in clock ticks since boot, or ""; the command name in the line may hold spaces."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
