@@ -1,6 +1,7 @@
 """The live endpoint: SQL over HTTP on the store that this daemon writes, while it writes it.
 
     POST /sql     {"sql", "params", "as_of", "max_rows", "timeout_s"} -> Arrow IPC stream; JSON if Accept says so
+    GET  /tail    ?after=POSITION&wait=SECONDS&limit=N -> the records that were committed since, as they are
     GET  /health  {"ok": true, "store_id"}, the only answer without a token
 
 DuckDB lets no second process open a file that is being written, so readers ask its writer. They cannot slow it: a
@@ -30,8 +31,10 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from tic_daemon import __version__
 from tic_daemon.errors import ConfigError, StoreError, TicError
-from tic_daemon.live_http import Endpoint, Limits
+from tic_daemon.live_http import Endpoint
+from tic_daemon.live_run import Limits
 from tic_daemon.store.layout import StoreLayout, read_json, write_private_json
+from tic_daemon.store.rows import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +55,7 @@ class LiveServer:
         spool: JSON text of marks and attempts that are not taken in yet, for the views to overlay; None for none.
         host: a loopback address. There is no transport encryption yet, so others are refused.
         port: 0 lets the system choose.
+        progress: how far the writer has come already.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class LiveServer:
         host: str = "127.0.0.1",
         port: int = 0,
         limits: Limits | None = None,
+        progress: Progress | None = None,
     ) -> None:
         if host not in LOOPBACK:
             raise ConfigError(
@@ -73,7 +78,7 @@ class LiveServer:
         self._host, self._port = host, port
         self._limits = limits or Limits()
         self.token = secrets.token_urlsafe(32)
-        self._endpoint = Endpoint(connect, self.token, layout.store_id, self._limits, spool=spool)
+        self._endpoint = Endpoint(connect, self.token, layout.store_id, self._limits, spool=spool, progress=progress)
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self.url = ""
@@ -90,6 +95,7 @@ class LiveServer:
         app = Starlette(
             routes=[
                 Route("/sql", self._endpoint.sql, methods=["POST"]),
+                Route("/tail", self._endpoint.tail, methods=["GET"]),
                 Route("/health", self._endpoint.health, methods=["GET"]),
             ],
             exception_handlers=self._endpoint.exception_handlers(),
@@ -120,6 +126,10 @@ class LiveServer:
         except OSError as e:  # a full disk, or the directory went away
             self.stop()
             raise StoreError(f"cannot write {self._layout.daemon_file}: {e.strerror or e}", "make space there") from e
+
+    def note(self, progress: Progress) -> None:
+        """How far the writer has come, after each commit: long polls wait for it. Costs nothing and never waits."""
+        self._endpoint.note(progress)
 
     def stop(self) -> None:
         """Ends running queries and the server, and takes daemon.json away if it is still ours."""
@@ -190,30 +200,46 @@ class _Server(uvicorn.Server):
             await self._leaving.wait()
 
 
+_FULL = b'{"error": "too many connections", "hint": "try again"}'
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_FULL), _FULL)
+)
+
+
 def _protocol(limits: Limits) -> type[H11Protocol]:
     class Protocol(H11Protocol):
-        """HTTP/1.1 that drops connections beyond a number, and silent ones: each costs the daemon a descriptor."""
+        """HTTP/1.1 that refuses connections beyond a number, and drops silent ones: each costs a descriptor."""
 
         _watch: asyncio.TimerHandle | None = None
         _last: object = None
+        _refused = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            if len(self.connections) > limits.connections:
+            if len(self.connections) > 2 * limits.connections:
                 transport.abort()
-            else:
-                self._rearm()
+                return
+            self._refused = len(self.connections) > limits.connections
+            self._rearm()
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self._watch is not None:
                 self._watch.cancel()
             super().connection_lost(exc)
 
+        def data_received(self, data: bytes) -> None:
+            if not self._refused:
+                super().data_received(data)
+            elif not self.transport.is_closing():  # only now, as what is not read makes the system take the answer back
+                self.transport.write(_FULL)
+                self.transport.close()
+
         def _rearm(self) -> None:
-            self._watch = self.loop.call_later(limits.silent_s, self._drop_if_silent)
+            self._watch = self.loop.call_later(1.0 if self._refused else limits.silent_s, self._drop_if_silent)
 
         def _drop_if_silent(self) -> None:
-            if self.transport.is_closing():  # but its client takes nothing, so that it never gets closed
+            if self._refused or self.transport.is_closing():  # its client takes nothing, so that it never gets closed
                 self.transport.abort()
                 return
             between = self.cycle is None or self.cycle.response_complete

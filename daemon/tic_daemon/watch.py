@@ -119,6 +119,7 @@ class Daemon:
                 spool=lambda: overlay(layout.spool_dir),
                 host=listen[0],
                 port=listen[1],
+                progress=self._writer.progress,
             )
         self._ending = ending or Ending()
         self._pace = Pace()
@@ -215,12 +216,14 @@ class Daemon:
         except StoreFull as error:
             log.error("%s", error)
             self._full_until = started + min(30.0, max(1.0, 2 * (started - self._pace.last)))
+            self._tell()
             return False
         self._spool.taken(spool)
         self._spool_at = started
         self._pending, self._pending_bytes, self._began = [], 0, None
         now = time.monotonic()
         self._pace.committed(now, now - started)
+        self._tell()
         # Here, and not only in quiet moments: under steady load there are none, and what is not checkpointed is memory.
         self._upkeep()
         return True
@@ -228,6 +231,11 @@ class Daemon:
     def _upkeep(self) -> None:
         self._writer.settle_if_due()
         self._writer.checkpoint_if_due()
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._live is not None:
+            self._live.note(self._writer.progress)
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from tic_daemon.live import LiveServer
-from tic_daemon.live_http import Limits
+from tic_daemon.live_run import Limits
 from tic_daemon.store.engine import Engine
 from tic_daemon.store.layout import StoreLayout
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from tic_daemon.errors import ConnectError, TicError
-from tic_daemon.live_http import Limits, Refusal, parse_ask
-from tic_daemon.store import http_reader
+from tic_daemon.live_ask import parse_ask
+from tic_daemon.live_run import Limits, Refusal
+from tic_daemon.store import http_link
 from tic_daemon.store.http_reader import HttpReader
 from tic_daemon.store.owner import Owner, Process, live_owner
 from tic_daemon.store.sqlguard import MAX_TIMEOUT_S, SqlError, deadline, sound_parameters
@@ -103,7 +104,7 @@ def test_an_endless_answer_ends(served: Callable[[Answer], HttpReader], monkeypa
         while True:
             to.wfile.write(b"x" * 65536)
 
-    monkeypatch.setattr(http_reader, "MAX_BODY_BYTES", 1 << 20)
+    monkeypatch.setattr(http_link, "MAX_BODY_BYTES", 1 << 20)
     with pytest.raises(ConnectError, match="larger than 1 MB"):
         served(endless).query("SELECT 1")
 
@@ -117,7 +118,7 @@ def test_a_dripping_answer_ends(served: Callable[[Answer], HttpReader], monkeypa
             to.wfile.write(b"x")
             time.sleep(0.05)
 
-    monkeypatch.setattr(http_reader, "BODY_S", 0.2)
+    monkeypatch.setattr(http_link, "BODY_S", 0.2)
     began = time.monotonic()
     with pytest.raises(ConnectError, match="no answer within"):
         served(dripping).query("SELECT 1", timeout_s=0.1)

@@ -1,35 +1,36 @@
 """One stranger's SELECT, run within bounds: rows, bytes, and a stop from another thread at any moment.
 
-    query = BoundedSelect(connect, ask, max_rows=..., max_bytes=...)
+    query = BoundedSelect(connect, ask, packed(max_bytes))
     answer = query.run()         # in a worker thread
     query.stop()                 # from any other thread; may come before, during and after run()
 
-The result is streamed out of DuckDB batch by batch and packed as it comes, so that an endless SELECT costs no more
-memory than its caps. A stop takes effect within milliseconds wherever DuckDB looks for it. It does not look inside one
-call of a scalar function or while it plans a query of hundreds of nested operators (tried: up to 20 s with 1.5.6);
-therefore callers answer their client at the deadline, whether the thread has come back or not.
+The result is streamed out of DuckDB batch by batch into what was asked for (`packed`, `taken`, or a consumer of the
+caller's own), so that an endless SELECT costs no more memory than its caps. A stop takes effect within milliseconds
+wherever DuckDB looks for it. It does not look inside one call of a scalar function or while it plans a query of
+hundreds of nested operators (tried: up to 20 s with 1.5.6); therefore callers answer their client at the deadline,
+whether the thread has come back or not.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tic_daemon.store import plain, wire
 from tic_daemon.store.sqlguard import SqlError, only_select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     import duckdb
     import pyarrow as pa
 
 # Rows a batch: DuckDB's vector size, the smallest unit in which it hands out a stream.
 BATCH_ROWS = 2048
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +59,39 @@ class Stopped(Exception):
     """The query was stopped by `stop()`."""
 
 
-class BoundedSelect:
-    """One run of one SELECT on a cursor of its own, which is closed at the end whatever happens."""
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a running query gives: the schema, with DuckDB's type names in its metadata, and batches as they come.
+
+    The iterator raises Stopped at the next batch after `stop()`. A consumer need not take all of it.
+    """
+
+    schema: pa.Schema
+    types: list[str]
+    batches: Iterator[pa.RecordBatch]
+    began: float = field(default_factory=time.monotonic)
+
+
+class BoundedSelect(Generic[T]):
+    """One run of one SELECT on a cursor of its own, which is closed at the end whatever happens.
+
+    Args:
+        connect: gives the cursor.
+        consume: makes the result of the rows, in the thread of `run`.
+        spool: the marks to overlay, see store/spool.py.
+    """
 
     def __init__(
         self,
         connect: Callable[[], duckdb.DuckDBPyConnection],
         ask: Ask,
+        consume: Callable[[Rows], T],
         *,
-        max_bytes: int,
         spool: Callable[[], str | None] | None = None,
     ) -> None:
         self._connect = connect
         self._ask = ask
-        self._max_bytes = max_bytes
+        self._consume = consume
         self._spool = spool
         self._con: duckdb.DuckDBPyConnection | None = None
         self._stopped = False
@@ -89,22 +109,23 @@ class BoundedSelect:
         if con is not None and not self._ended:
             con.interrupt()
 
-    def run(self) -> Answer:
+    def run(self) -> T:
         """Runs the query.
 
         Raises:
             SqlError, SqlRefused: as `only_select`; SqlError also for what fails at run time.
             Stopped: `stop()` was called.
             duckdb.Error: the store itself failed (I/O, memory).
+            Whatever `consume` raises.
         """
         import duckdb  # noqa: PLC0415 -- value types of this module are used where no DuckDB is wanted
 
-        began = time.monotonic()
         try:
             self._con = con = self._connect()
             try:
-                return self._run(con, began)
+                return self._run(con)
             finally:
+                con.interrupt()  # rows that nobody took: else close() would wait for the rest of them
                 con.close()
         except duckdb.InterruptException as e:
             raise Stopped from e
@@ -123,7 +144,8 @@ class BoundedSelect:
         finally:
             self._ended = True
 
-    def _run(self, con: duckdb.DuckDBPyConnection, began: float) -> Answer:
+    def _run(self, con: duckdb.DuckDBPyConnection) -> T:
+        began = time.monotonic()
         statement = only_select(con, self._ask.sql)
         spool = self._spool() if self._spool else None
         if spool:
@@ -142,40 +164,54 @@ class BoundedSelect:
         self._check()
         reader = con.to_arrow_reader(BATCH_ROWS)
         schema = reader.schema.with_metadata({wire.TYPES_KEY: json.dumps(types).encode()})
-        batches, truncated = self._take(reader)
-        rows = sum(batch.num_rows for batch in batches)
-        if truncated:
-            con.interrupt()  # else close() would wait for the rest of it
-        if self._ask.as_json:
-            body = _json(schema, batches, types, truncated, time.monotonic() - began)
-        else:
-            body = _arrow(schema, batches)
+        result = self._consume(Rows(schema, types, self._batches(reader), began))
         self._check()
-        return Answer(body, rows, truncated, time.monotonic() - began)
+        return result
 
-    def _take(self, reader: pa.RecordBatchReader) -> tuple[list[pa.RecordBatch], bool]:
-        """Batches up to the caps, and whether there was more."""
-        taken: list[pa.RecordBatch] = []
-        rows_left, bytes_left = self._ask.max_rows, self._max_bytes
+    def _batches(self, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
         for batch in reader:
             self._check()
-            keep = batch.slice(0, rows_left) if batch.num_rows > rows_left else batch
-            while keep.num_rows and keep.nbytes > bytes_left:
-                keep = keep.slice(0, keep.num_rows // 2)
-            if keep.num_rows:
-                taken.append(keep)
-                rows_left -= keep.num_rows
-                bytes_left -= keep.nbytes
-            if keep.num_rows < batch.num_rows:
-                return taken, True
-        return taken, False
+            yield batch
 
     def _check(self) -> None:
         if self._stopped:
             raise Stopped
 
 
-def _arrow(schema: pa.Schema, batches: list[pa.RecordBatch]) -> memoryview:
+def taken(rows: Rows, max_rows: int, max_bytes: int) -> tuple[list[pa.RecordBatch], bool]:
+    """Batches up to the caps, and whether there was more."""
+    kept: list[pa.RecordBatch] = []
+    rows_left, bytes_left = max_rows, max_bytes
+    for batch in rows.batches:
+        keep = batch.slice(0, rows_left) if batch.num_rows > rows_left else batch
+        while keep.num_rows and keep.nbytes > bytes_left:
+            keep = keep.slice(0, keep.num_rows // 2)
+        if keep.num_rows:
+            kept.append(keep)
+            rows_left -= keep.num_rows
+            bytes_left -= keep.nbytes
+        if keep.num_rows < batch.num_rows:
+            return kept, True
+    return kept, False
+
+
+def packed(ask: Ask, max_bytes: int) -> Callable[[Rows], Answer]:
+    """A consumer that packs the rows for the wire, in the form and up to the number that `ask` says."""
+
+    def consume(rows: Rows) -> Answer:
+        batches, truncated = taken(rows, ask.max_rows, max_bytes)
+        if ask.as_json:
+            told: dict[str, object] = {"truncated": truncated, "elapsed_s": round(time.monotonic() - rows.began, 6)}
+            body = json_body(rows.schema, batches, rows.types, told)
+        else:
+            body = arrow_body(rows.schema, batches)
+        return Answer(body, sum(batch.num_rows for batch in batches), truncated, time.monotonic() - rows.began)
+
+    return consume
+
+
+def arrow_body(schema: pa.Schema, batches: list[pa.RecordBatch]) -> memoryview:
+    """An Arrow IPC stream. Batches may lack the schema's metadata."""
     import pyarrow as pa  # noqa: PLC0415
 
     sink = pa.BufferOutputStream()
@@ -185,15 +221,13 @@ def _arrow(schema: pa.Schema, batches: list[pa.RecordBatch]) -> memoryview:
     return memoryview(sink.getvalue())
 
 
-def _json(
-    schema: pa.Schema, batches: list[pa.RecordBatch], types: list[str], truncated: bool, elapsed_s: float
+def json_body(
+    schema: pa.Schema, batches: list[pa.RecordBatch], types: list[str], told: dict[str, object]
 ) -> memoryview:
+    """JSON: columns, types, what else is `told`, and the rows, one a line."""
     import pyarrow as pa  # noqa: PLC0415
 
     table = pa.Table.from_batches([batch.replace_schema_metadata(schema.metadata) for batch in batches], schema)
-    rows = wire.rows_of(table, types)
-    head = json.dumps(
-        {"columns": schema.names, "types": types, "truncated": truncated, "elapsed_s": round(elapsed_s, 6)}
-    )
-    body = ",\n".join(plain.to_json(list(row)) for row in rows)
+    head = json.dumps({"columns": schema.names, "types": types, **told})
+    body = ",\n".join(plain.to_json(list(row)) for row in wire.rows_of(table, types))
     return memoryview(f'{head[:-1]}, "rows": [\n{body}\n]}}\n'.encode())

@@ -77,6 +77,8 @@ class Derived:
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
         self._retry_at: float | None = None  # when a failure is tried again; None: none stands
+        self.changes = 0
+        """How often a derived table was changed: records that were read before may read differently then."""
         self.waiting = False
         """Whether bounds wait that only sharpen what is known; they are settled before the store is closed."""
 
@@ -126,6 +128,7 @@ class Derived:
     def failed(self) -> None:
         """Notes a failure: ticks are not derived until a rebuild, tried once a minute, succeeds."""
         self._prints, self.waiting = {}, False
+        self.changes += 1
         self._retry_at = time.monotonic() + RETRY_S
 
     def retry_due(self) -> bool:
@@ -190,6 +193,7 @@ class Derived:
         for name, count, print_ in prints:
             if self._prints.get(name) == (count, print_):
                 continue
+            self.changes += 1
             con.execute(
                 f"UPDATE d_{name} SET valid_to = ? WHERE valid_to IS NULL "  # noqa: S608
                 f"AND row_hash NOT IN (SELECT hash(t) FROM t_{name} t)",

@@ -64,12 +64,20 @@ class Connection:
 class Tail:
     """What was committed since a position: the answer of a long poll.
 
+    A row with `provisional` is an open record, or a last line without its newline. When it is read on, a row of the
+    same place comes (`store_id`, `source_id`, `generation`, `byte_offset`), with another rec_id: it stands instead of
+    the provisional one. So keep rows by their place, and count provisional ones apart. A provisional row that is gone
+    without another in its place changes `standing`.
+
     Attributes:
         position: opaque; the `after` of the next call. It changes with every commit, also of what has no rows here.
         standing: opaque; it changes whenever rows that were read before may read differently now: a fault, a mark, an
-            attempt, a run learnt later. What was computed from rows under one standing stays true while it stands.
+            attempt, a run learnt later, a provisional row gone, a daemon started anew. What was computed from rows
+            under one standing stays true while it stands. Rows of one answer read at least as they did under its
+            standing; when it has changed, read by query what was read before.
         columns, rows: new rows of view `mismatches`, oldest first. The newest `limit` of them if there were more.
-        missed: how many rows came besides; they are read by query.
+        missed: how many rows came besides; they are read by query. Of an old position it is an upper bound: provisional
+            rows that no longer stand are counted, too.
     """
 
     position: str
@@ -113,7 +121,8 @@ class Reader(Protocol):
         """What was committed since `after`; waits up to `wait_s` for something, and gives an empty one if nothing came.
 
         `interrupt` and `close` end the wait. An `after` of "" or of another daemon gives the present position and no
-        rows: read what is there by query first.
+        rows. So: first ask for the position, then read by query what is there, then go on from the position; rows may
+        come twice that way, and none is left out. A `limit` of 0 only waits, and costs the daemon nothing.
 
         Raises:
             ConnectError, StoreError: as `query`.

@@ -5,6 +5,7 @@
     SourceDelta  what one poll of one generation gave    rows and cursor that must be committed together
     MarkRow      what a person said                      table mark       (append-only)
     AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
+    Progress     how far a writer has come               no table; what long polls wait for
 
 Times are naive UTC. `observed_at` is not here: the writer gives every row of a tick the same one.
 """
@@ -155,3 +156,19 @@ class FaultRuleLike(Protocol):
     def pack(self) -> str: ...
     @property
     def product(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a writer has come. None of the numbers ever falls while it lives.
+
+    Attributes:
+        tick: number of its last commit. rec_id: the last one given.
+        rows: rows of table `mismatch` written since it was opened.
+        standing: how often something happened after which rows that were read before may read differently.
+    """
+
+    tick: int = 0
+    rec_id: int = 0
+    rows: int = 0
+    standing: int = 0

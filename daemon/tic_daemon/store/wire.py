@@ -30,6 +30,9 @@ TYPES_KEY = b"tic.types"
 TRUNCATED_HEADER = "X-Tic-Truncated"
 ELAPSED_HEADER = "X-Tic-Elapsed"
 STORE_HEADER = "X-Tic-Store"
+POSITION_HEADER = "X-Tic-Position"
+STANDING_HEADER = "X-Tic-Standing"
+MISSED_HEADER = "X-Tic-Missed"
 
 # Tried with DuckDB 1.5.6 and pyarrow 26: unsigned 128 bits come out negative, bits packed, zones of times dropped.
 NOT_CARRIED = re.compile(r"\b(UHUGEINT|BIGNUM|VARINT|BIT|TIME_NS|TIME WITH TIME ZONE)\b")

@@ -30,7 +30,15 @@ from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import Owner
-from tic_daemon.store.rows import AttemptRow, CursorRow, FaultRuleLike, MarkRow, SourceDelta, SourceRow
+from tic_daemon.store.rows import (
+    AttemptRow,
+    CursorRow,
+    FaultRuleLike,
+    MarkRow,
+    Progress,
+    SourceDelta,
+    SourceRow,
+)
 from tic_daemon.store.upsert import CURSOR_UPSERT, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
 
 __all__ = ["StoreFull", "Writer"]
@@ -81,6 +89,11 @@ class _Tick:
     bytes: int
     lines: int
 
+    @property
+    def mismatches(self) -> int:
+        """How many rows of table `mismatch` it writes."""
+        return len(self.batches["mismatch"].events) if "mismatch" in self.batches else 0
+
 
 class Writer:
     """See the module. Not thread-safe, except `reader_cursor()`."""
@@ -93,6 +106,8 @@ class Writer:
         self._derived = derived
         self._session = uuid.uuid4().hex[:12]
         self._memory = self._load()
+        self._rows = 0
+        self._said = 0  # what changed the standing of records besides the derived tables
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
 
@@ -179,6 +194,12 @@ class Writer:
             provisional={},
         )
 
+    @property
+    def progress(self) -> Progress:
+        """How far this writer has come; for long polls (`Reader.tail`)."""
+        memory = self._memory
+        return Progress(memory.tick, memory.rec_id, self._rows, self._said + self._derived.changes)
+
     # --- writing --------------------------------------------------------------------------------------------------
 
     def put_fault_rules(self, rules: Iterable[FaultRuleLike]) -> None:
@@ -252,12 +273,16 @@ class Writer:
                 write(derive=False)
         except duckdb.Error as error:
             failure = self._failed(error, "a tick")
+            self._said += bool(new_marks or new_attempts)  # they wait in the spool, where readers see them
             if self._memory is memory or self._memory.tick < number:
                 raise failure from error
+            self._rows += tick.mismatches
             return self._memory.rec_id  # the instance died after the commit: it is in the file
         except BaseException:
             self._engine.rollback()
             raise
+        self._rows += tick.mismatches
+        self._said += bool(new_marks or new_attempts or _withdrawn(tick, memory))
         for key, cursor in tick.cursors.items():
             memory.cursors[key] = cursor
             memory.provisional[key] = tick.provisional[key]
@@ -435,6 +460,7 @@ class Writer:
     def _reopen(self) -> None:
         self._engine.reopen()
         self._memory = self._load()
+        self._said += 1
         self._derived.rebuild(self._engine.con, self._memory.observed_at)
 
     # --- upkeep ---------------------------------------------------------------------------------------------------
@@ -506,6 +532,26 @@ def _add(tick: _Tick, events: Iterable[Event], source: SourceRow, generation: in
         batch.source_id.append(source.source_id)
         batch.generation.append(generation)
         batch.prov.append(prov)
+
+
+def _withdrawn(tick: _Tick, memory: _Memory) -> bool:
+    """Whether provisional records are gone without one at the same place instead: a line grew, and is none any more."""
+    written = tick.batches.get("mismatch")
+    there = set(zip(written.source_id, written.generation, _offsets(written.events), strict=True)) if written else set()
+    for key, cursor in tick.cursors.items():
+        before = memory.cursors.get(key)
+        if before is None or before.prov is None or before.prov == cursor.prov:
+            continue
+        if key not in memory.provisional:  # of the time before this daemon was started: which they were is not known
+            return True
+        gone = [event for event in memory.provisional[key] if event.table == "mismatch"]
+        if any((*key, offset) not in there for offset in _offsets(gone)):
+            return True
+    return False
+
+
+def _offsets(events: Iterable[Event]) -> list[int]:
+    return [event.at.byte_offset for event in events]
 
 
 class _NotDerived(duckdb.Error):
