@@ -21,6 +21,7 @@ from tic_daemon.scan import selftest
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.sources.follow import FileFollower
+from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.rows import SourceDelta
 from tic_daemon.store.spool import SpoolReader, overlay
@@ -39,7 +40,9 @@ COMMIT_RESERVE_S = 4.0
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.5
-"""How often the spool is looked at: a mark is acknowledged within a second."""
+"""How often the spool and what other nodes said are looked at: a mark is acknowledged within a second."""
+EXCHANGE_S = 3.0
+"""How long the exchange between nodes may hold up the end; its directory may hang."""
 
 
 @dataclass(slots=True)
@@ -111,6 +114,7 @@ class Daemon:
             roots, config, self._writer.cursors(), self._scanner, sources=self._writer.sources()
         )
         self._spool = SpoolReader(layout)
+        self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor)
         self._live: LiveServer | None = None
         if listen is not None:
             self._live = LiveServer(
@@ -143,6 +147,7 @@ class Daemon:
             Whether all that was read is committed.
         """
         try:
+            self._exchange.start()
             self._ending.stage = "following"
             if self._live is not None:
                 self._live.start()
@@ -157,6 +162,8 @@ class Daemon:
     def run_once(self) -> bool:
         """Read all there is to its end, unterminated last lines included. False: the end was asked for before."""
         try:
+            self._exchange.start()
+            self._exchange.first_look(EXCHANGE_S)
             self._ending.stage = "reading"
             swept = self._sweep(lambda: self._ending.requested)
             return self._keep(lambda: self._ending.requested, whole=swept) and swept
@@ -205,11 +212,13 @@ class Daemon:
             return False
         began = self._began or utcnow()
         spool = self._spool.pending()
+        told = self._exchange.pending()
         try:
             self._writer.commit(
                 self._pending,
                 marks=spool.marks,
                 attempts=spool.attempts,
+                remote=told,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
             )
@@ -219,6 +228,7 @@ class Daemon:
             self._tell()
             return False
         self._spool.taken(spool)
+        self._exchange.taken(told)
         self._spool_at = started
         self._pending, self._pending_bytes, self._began = [], 0, None
         now = time.monotonic()
@@ -230,6 +240,7 @@ class Daemon:
 
     def _upkeep(self) -> None:
         self._writer.settle_if_due()
+        self._exchange.changed(self._writer.derived_version)
         self._writer.checkpoint_if_due()
         self._tell()
 
@@ -239,7 +250,7 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        if self._spool.pending():
+        if self._spool.pending() or self._exchange.pending():
             self._commit()
 
     def _end(self) -> bool:
@@ -294,6 +305,9 @@ class Daemon:
             self._live.stop()
         ending.stage = "closing the logs"
         self._follower.close()
+        ending.stage = "telling other nodes of faults"
+        self._writer.settle_if_due(now=True)
+        self._exchange.stop(max(0.5, min(EXCHANGE_S, ending.left() / 4)))
         ending.stage = "closing and publishing the store"
         self._writer.close(time.monotonic() + ending.left())
 

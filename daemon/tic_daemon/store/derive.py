@@ -36,7 +36,10 @@ LAZY_S = 2.0
 _NEXT = "CREATE OR REPLACE TEMP"
 _STATEMENT = re.compile(rf"{_NEXT} (TABLE|VIEW) t_(\w+) AS\b.*?;\s*(?={_NEXT}|\Z)", re.DOTALL)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
-_PLACE_TABLES = frozenset({"process_seen", "source_run", "run_attempt", "attempt_cut", "source_place", "generation"})
+_PLACE_TABLES = frozenset(
+    {"process_seen", "source_run", "run_attempt", "attempt_cut", "source_place", "generation", "remote_place"}
+)
+_FAULT_TABLES = frozenset({"fault", "remote_fault"})
 _BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
 _ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
 
@@ -148,10 +151,10 @@ class Derived:
         if place:
             _fill(con, self._place)
             self._store(con, self._place, now)
-        if place or "fault" in names or (self._asking and _ALIVE_TABLES & names):
+        if place or _FAULT_TABLES & names or (self._asking and _ALIVE_TABLES & names):
             self._settle(con, now)
-        elif self._acting and _BOUND_TABLES & names:
-            self.waiting = True
+        elif "device" in names or (self._acting and _BOUND_TABLES & names):
+            self.waiting = True  # devices: a kernel line in another store may name one
 
     def due(self) -> bool:
         """Whether bounds have waited long enough."""
@@ -177,7 +180,8 @@ class Derived:
     def _look(self, con: duckdb.DuckDBPyConnection) -> None:
         row = con.execute(
             "SELECT count(*) FILTER (WHERE verdict IN ('confirmed', 'suspect')), "
-            "count(*) FILTER (WHERE acts AND locks0 = 'if_continues' AND NOT locking) FROM t_fault"
+            "count(*) FILTER (WHERE acts AND locks0 = 'if_continues' AND NOT locking AND told_rec_id IS NULL) "
+            "FROM t_fault"
         ).fetchone()
         assert row is not None  # noqa: S101  an aggregate always gives a row
         self._acting, self._asking = row[0] > 0, row[1] > 0

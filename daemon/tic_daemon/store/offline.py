@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tic_daemon.store.exchange import read_once
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.spool import SpoolReader
 from tic_daemon.store.writer import Writer
 
 
 def take_in_spool(layout: StoreLayout) -> None:
-    """Opens a store that no daemon writes, takes in what people spooled, and closes it.
+    """Opens a store that no daemon writes, takes in what people spooled and other stores said, and closes it.
 
     Raises:
         StoreError: it cannot be written; the spool stays as it is.
@@ -16,6 +17,6 @@ def take_in_spool(layout: StoreLayout) -> None:
     writer = Writer.open(layout)
     try:
         pending = SpoolReader(layout).pending()
-        writer.commit((), marks=pending.marks, attempts=pending.attempts)
+        writer.commit((), marks=pending.marks, attempts=pending.attempts, remote=read_once(writer.layout))
     finally:
         writer.close()

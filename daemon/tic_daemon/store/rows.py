@@ -6,6 +6,7 @@
     MarkRow      what a person said                      table mark       (append-only)
     AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
     Progress     how far a writer has come               no table; what long polls wait for
+    RemoteFaultRow, RemotePlaceRow, RemoteGapRow   what other stores said   tables remote_* (append-only)
 
 Times are naive UTC. `observed_at` is not here: the writer gives every row of a tick the same one.
 """
@@ -172,3 +173,98 @@ class Progress:
     rec_id: int = 0
     rows: int = 0
     standing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFaultRow:
+    """A fault of another store. Fields and their meaning: table remote_fault in schema/002_remote.sql."""
+
+    origin_store_id: str
+    origin_rec_id: int
+    revision: int
+    gone: bool
+    run_id: str
+    run_how: str
+    root: str
+    lo_attempt: int
+    hi_attempt: int
+    known_attempts: int
+    host: str
+    path: str
+    source_id: int
+    generation: int
+    byte_offset: int
+    byte_length: int
+    line_no: int
+    inode: int
+    network: bool
+    console: bool
+    writer: str
+    proc: str
+    actor: str
+    pid: int | None
+    proc_rank: int | None
+    kind: str
+    severity: str
+    locks: str
+    node_scope: bool
+    title: str
+    mapped: bool
+    locking: bool
+    text: str
+    code: str
+    bus: str
+    node: str
+    raw: str
+    step: int | None
+    exact: bool
+    lo_us: int | None
+    hi_us: int | None
+    slo: int | None
+    shi: int | None
+    line_slo: int | None
+    line_shi: int | None
+    event_at: datetime | None
+    told_at: datetime
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the greatest revision counts of."""
+        return ("fault", self.origin_store_id, self.origin_rec_id, self.run_id, self.lo_attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlaceRow:
+    """What another store knows of a run. `what`: run | device | began; see table remote_place."""
+
+    origin_store_id: str
+    revision: int
+    gone: bool
+    what: str
+    run_id: str
+    host: str = ""
+    root: str = ""
+    lo_attempt: int = 0
+    hi_attempt: int = 0
+    node: str = ""
+    bus: str = ""
+    began_us: int | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the greatest revision counts of."""
+        return (
+            self.what, self.origin_store_id, self.run_id, self.host, self.root, self.lo_attempt, self.hi_attempt,
+            self.node, self.bus,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteGapRow:
+    """What of the exchange could not be read, understood or told: table remote_gap."""
+
+    kind: str
+    path: str
+    first_byte: int | None
+    last_byte: int | None
+    detail: str

@@ -1,4 +1,4 @@
-"""Statements that write sources and cursors of a tick at once, from an Arrow table, one row a key.
+"""Statements that write sources, cursors and what other stores said at once, from an Arrow table.
 
 Not by lists as parameters: binding them, DuckDB's Python client looks for the module pandas once per element, which
 costs 300 ms for a hundred cursors where it is not installed (measured).
@@ -14,40 +14,50 @@ from typing import get_args, get_type_hints
 import pyarrow as pa
 
 from tic_daemon.store.columns import STAMP, column
-from tic_daemon.store.rows import CursorRow, SourceRow
+from tic_daemon.store.rows import CursorRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow, SourceRow
 
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), datetime: STAMP}
-_INT32 = frozenset({"generation", "rank", "zone_s"})
+_INT32 = frozenset({"generation", "rank", "proc_rank", "zone_s"})
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """`sql` reads the registered table `_batch`, which `table` makes."""
+    """`sql` reads the registered table `_batch`, which `table` makes, and writes into table `name`."""
 
+    name: str
     sql: str
     columns: tuple[tuple[str, pa.DataType], ...]
 
-    def table(self, rows: Iterable[object], observed_at: datetime) -> pa.Table:
-        """Rows with the fields in `columns`, as Arrow. Text that is no UTF-8 is escaped, what does not fit is NULL."""
+    def table(self, rows: Iterable[object], observed_at: datetime, first_rec_id: int | None = None) -> pa.Table:
+        """Rows with the fields in `columns`, as Arrow. Text that is no UTF-8 is escaped, what does not fit is NULL.
+
+        `first_rec_id`: of an event table, whose rows are numbered from it on.
+        """
         listed = list(rows)
+        names = [*(name for name, _ in self.columns), "observed_at"]
         arrays = [column([getattr(row, name) for row in listed], kind) for name, kind in self.columns]
         arrays.append(pa.repeat(pa.scalar(observed_at, STAMP), len(listed)))
-        return pa.table(arrays, names=[*(name for name, _ in self.columns), "observed_at"])
+        if first_rec_id is not None:
+            names.insert(0, "rec_id")
+            arrays.insert(0, pa.array(range(first_rec_id, first_rec_id + len(listed)), pa.int64()))
+        return pa.table(arrays, names=names)
 
 
-def _statement(table: str, cls: type, names: tuple[str, ...], key: tuple[str, ...] = ()) -> Statement:
+def _statement(
+    table: str, cls: type, names: tuple[str, ...], key: tuple[str, ...] = (), *, numbered: bool = False
+) -> Statement:
     hints = get_type_hints(cls)
 
     def arrow_type(name: str) -> pa.DataType:
         base = next((arg for arg in get_args(hints[name]) if arg is not type(None)), hints[name])
         return pa.int32() if name in _INT32 else _ARROW[base]
 
-    listed = ", ".join((*names, "observed_at"))
+    listed = ", ".join((*(("rec_id",) if numbered else ()), *names, "observed_at"))
     sql = f"INSERT INTO {table} ({listed}) SELECT {listed} FROM _batch"  # noqa: S608  names from classes
     if key:
         changed = [name for name in (*names, "observed_at") if name not in key]
         sql += f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET " + ", ".join(f"{c} = excluded.{c}" for c in changed)
-    return Statement(sql, tuple((name, arrow_type(name)) for name in names))
+    return Statement(table, sql, tuple((name, arrow_type(name)) for name in names))
 
 
 def _names(cls: type) -> tuple[str, ...]:
@@ -59,3 +69,8 @@ CURSOR_UPSERT = _statement("cursor", CursorRow, _names(CursorRow), ("source_id",
 SOURCE_CHANGE_INSERT = _statement(
     "source_change", SourceRow, ("source_id", "state", "error", "zone_s", "generation", "bytes_size")
 )
+REMOTE_INSERTS = {
+    RemotePlaceRow: _statement("remote_place", RemotePlaceRow, _names(RemotePlaceRow), numbered=True),
+    RemoteFaultRow: _statement("remote_fault", RemoteFaultRow, _names(RemoteFaultRow), numbered=True),
+    RemoteGapRow: _statement("remote_gap", RemoteGapRow, _names(RemoteGapRow), numbered=True),
+}

@@ -36,10 +36,13 @@ from tic_daemon.store.rows import (
     FaultRuleLike,
     MarkRow,
     Progress,
+    RemoteFaultRow,
+    RemoteGapRow,
+    RemotePlaceRow,
     SourceDelta,
     SourceRow,
 )
-from tic_daemon.store.upsert import CURSOR_UPSERT, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
+from tic_daemon.store.upsert import CURSOR_UPSERT, REMOTE_INSERTS, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
 
 __all__ = ["StoreFull", "Writer"]
 
@@ -48,10 +51,11 @@ log = logging.getLogger(__name__)
 # Arrow's own pool keeps what a large tick needed; the system's gives it back (tens of MB of a daemon's resident set).
 pa.set_memory_pool(pa.system_memory_pool())
 
-_Row = TypeVar("_Row", SourceRow, CursorRow)
+_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow)
 
 Key = tuple[int, int]
 """(source_id, generation)"""
+RemoteRow = RemoteFaultRow | RemotePlaceRow | RemoteGapRow
 
 WAL_BYTES = 24 << 20
 """What is not checkpointed is memory, too: about three times as much."""
@@ -72,6 +76,8 @@ class _Memory:
     mark_ids: set[str]
     attempt_ids: set[str]
     provisional: dict[Key, tuple[Event, ...]]
+    revisions: dict[tuple[object, ...], int]
+    gaps: set[RemoteGapRow]
 
 
 @dataclass(slots=True)
@@ -167,6 +173,11 @@ class Writer:
         """All sources known to this store, by source_id."""
         return dict(self._memory.sources)
 
+    @property
+    def derived_version(self) -> int:
+        """Grows whenever what follows from the events changed: places, faults, thresholds."""
+        return self._derived.changes
+
     def reader_cursor(self) -> duckdb.DuckDBPyConnection:
         """A DuckDB connection for one request of the live endpoint; close it afterwards. From any thread."""
         return self._engine.cursor()
@@ -174,7 +185,8 @@ class Writer:
     def _load(self) -> _Memory:
         con = self._engine.con
         newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
-        newest += ["SELECT max(rec_id), NULL FROM mark", "SELECT max(rec_id), NULL FROM run_attempt"]
+        others = ("mark", "run_attempt", "remote_fault", "remote_place", "remote_gap")
+        newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
         rows = con.execute(
             f"SELECT coalesce(max(r), 0), coalesce(max(p), 0) FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
         ).fetchone()
@@ -192,6 +204,8 @@ class Writer:
             mark_ids={str(row[0]) for row in con.execute("SELECT id FROM mark").fetchall()},
             attempt_ids={str(row[0]) for row in con.execute("SELECT id FROM run_attempt").fetchall()},
             provisional={},
+            revisions=_revisions(con),
+            gaps=set(_read_rows(con, RemoteGapRow, "remote_gap")),
         )
 
     @property
@@ -229,13 +243,14 @@ class Writer:
         *,
         marks: Sequence[MarkRow] = (),
         attempts: Sequence[AttemptRow] = (),
+        remote: Sequence[RemoteRow] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
         """Writes one tick in one transaction and returns the store's last rec_id. Writes nothing if there is nothing.
 
         Several deltas of one (source, generation) are joined, the last cursor and its provisional set win. Marks and
-        attempts whose id is stored already are left out.
+        attempts whose id is stored already are left out, and so is what other stores said unless its revision is newer.
 
         Args:
             began_at: when the tick began to read, naive UTC. lag_us: age of the oldest line in it, microseconds.
@@ -251,14 +266,15 @@ class Writer:
         memory = self._memory
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         new_attempts = {row.id: row for row in attempts if row.id not in memory.attempt_ids}
-        if not (deltas or new_marks or new_attempts):
+        new_remote, revisions = _news(remote, memory)
+        if not (deltas or new_marks or new_attempts or new_remote):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = self._plan(deltas)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), new_attempts.values(),
+            self._write, tick, new_marks.values(), new_attempts.values(), new_remote,
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -289,7 +305,9 @@ class Writer:
         memory.sources.update(tick.sources)
         memory.mark_ids.update(new_marks)
         memory.attempt_ids.update(new_attempts)
-        memory.rec_id = tick.rec_id + len(new_marks) + len(new_attempts)
+        memory.revisions.update(revisions)
+        memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
+        memory.rec_id = tick.rec_id + len(new_marks) + len(new_attempts) + len(new_remote)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
         self._last_commit = time.monotonic()
         return memory.rec_id
@@ -333,6 +351,7 @@ class Writer:
         tick: _Tick,
         marks: Iterable[MarkRow],
         attempts: Iterable[AttemptRow],
+        remote: Sequence[RemoteRow],
         *,
         now: datetime,
         number: int,
@@ -379,9 +398,15 @@ class Writer:
                         }
                     ),
                 )
+        touched = self._touched(tick, bool(attempts))
+        for cls, statement in REMOTE_INSERTS.items():
+            if told := [row for row in remote if isinstance(row, cls)]:
+                self._insert(statement.sql, statement.table(told, now, rec_id + 1))
+                rec_id += len(told)
+                touched.add(statement.name)
         if derive:
             try:
-                self._derived.after(con, self._touched(tick, bool(attempts)), now)
+                self._derived.after(con, touched, now)
             except duckdb.Error as error:
                 raise _NotDerived(str(error)) from error
         con.execute(
@@ -571,6 +596,45 @@ def _placing(source: SourceRow | None) -> tuple[object, ...]:
 def _visible(source: SourceRow) -> tuple[object, ...]:
     """What of a source has a past: a change of it is a row of `source_change`."""
     return (source.state, source.error, source.zone_s, source.generation)
+
+
+def _news(remote: Sequence[RemoteRow], memory: _Memory) -> tuple[list[RemoteRow], dict[tuple[object, ...], int]]:
+    """What of `remote` is not in the store yet, and the revisions that it brings."""
+    found: list[RemoteRow] = []
+    revisions: dict[tuple[object, ...], int] = {}
+    gaps: set[RemoteGapRow] = set()
+    for row in remote:
+        if isinstance(row, RemoteGapRow):
+            if not _told_before(row, memory.gaps) and row not in gaps:
+                gaps.add(row)
+                found.append(row)
+        elif row.revision > max(memory.revisions.get(row.key, -1), revisions.get(row.key, -1)):
+            revisions[row.key] = row.revision
+            found.append(row)
+    return found, revisions
+
+
+def _told_before(gap: RemoteGapRow, known: set[RemoteGapRow]) -> bool:
+    """A file that is read again gives the same bad lines, perhaps fewer or more at a time."""
+    last = gap.last_byte
+    if last is None:
+        return gap in known
+    return any(
+        (old.kind, old.path) == (gap.kind, gap.path) and old.last_byte is not None and old.last_byte >= last
+        for old in known
+    )
+
+
+def _revisions(con: duckdb.DuckDBPyConnection) -> dict[tuple[object, ...], int]:
+    rows = con.execute(
+        "SELECT 'fault', origin_store_id, origin_rec_id, run_id, lo_attempt, max(revision) FROM remote_fault "
+        "GROUP BY ALL"
+    ).fetchall()
+    rows += con.execute(
+        "SELECT what, origin_store_id, run_id, host, root, lo_attempt, hi_attempt, node, bus, max(revision) "
+        "FROM remote_place GROUP BY ALL"
+    ).fetchall()
+    return {tuple(row[:-1]): row[-1] for row in rows}
 
 
 def _read_rows(con: duckdb.DuckDBPyConnection, cls: type[_Row], table: str) -> list[_Row]:

@@ -8,9 +8,18 @@ CREATE OR REPLACE TEMP VIEW t_lock_setting_ AS
 SELECT CAST(coalesce(getvariable('tic_margin_s')::DOUBLE, 2.0) * 1000000 AS BIGINT) AS margin_us,
        coalesce(getvariable('tic_staleness')::BIGINT, 1) AS staleness;
 
+-- What other stores of the workspace say of their runs.
+CREATE OR REPLACE TEMP TABLE t_told_place_ AS
+SELECT origin_store_id, what, run_id, host, root, lo_attempt, hi_attempt, node, bus, began_us
+FROM (
+    SELECT * FROM b_remote_place
+    QUALIFY row_number() OVER (PARTITION BY origin_store_id, what, run_id, host, root, lo_attempt, hi_attempt, node, bus
+                               ORDER BY revision DESC, rec_id DESC) = 1
+) WHERE NOT gone;
+
 -- One row for every (source, generation, proc) and byte range [from_off, to_off) with one run and no cut within: the
 -- ranges of a proc cover its generation. An event has the one place whose range holds its offset.
---   run_how     who named the run: config | record | path | root | us
+--   run_how     who named the run: config | record | path | pid | directory | root | workspace | us
 --   single      all lines of the generation are taken as one writer's
 --   wkey        the writer; equal wkey is the same process. NULL: unknown, never the same as any other
 --   ekey        the process epoch, the same in all sources of a host. NULL: unknown
@@ -48,8 +57,9 @@ generation AS MATERIALIZED (
 ),
 -- Runs. Order of trust: configuration; what records said; the path or a manifest; the only run of the log's pid on its host
 -- (a worker's .out and .err); the only run of the nearest directory above that knows any, up to the watched root (the
--- stdout.log beside a stderr.log, the other ranks of a launch); else the root's base name, `run_how` = 'us'. Bytes before
--- the first word belong to the first run that was named.
+-- stdout.log beside a stderr.log, the other ranks of a launch); in a store that knows no run by name, the only run that
+-- the other stores of the workspace know; else the root's base name, `run_how` = 'us'. Bytes before the first word belong
+-- to the first run that was named.
 change AS MATERIALIZED (
     SELECT d.source_id, d.generation, d.byte_offset, d.run, s.host, s.root
     FROM said d LEFT JOIN src s ON s.source_id = d.source_id
@@ -64,6 +74,10 @@ root_run AS (
 named AS MATERIALIZED (
     SELECT DISTINCT s.source_id, s.host, s.root, s.pid, c.run FROM change c JOIN src s ON s.source_id = c.source_id
     UNION SELECT source_id, host, root, pid, run_hint FROM src WHERE run_hint <> ''
+),
+told_run AS (
+    SELECT CASE WHEN count(DISTINCT run_id) = 1 THEN min(run_id) END AS run FROM t_told_place_
+    WHERE what = 'run' AND NOT EXISTS (SELECT 1 FROM named)
 ),
 pid_run AS (
     SELECT host, pid, min(run) AS run FROM named WHERE pid IS NOT NULL GROUP BY host, pid HAVING count(DISTINCT run) = 1
@@ -90,13 +104,15 @@ run_range AS MATERIALIZED (
              WHEN q.run IS NOT NULL THEN q.run
              WHEN n.runs = 1 THEN n.run
              WHEN r.run IS NOT NULL THEN r.run
+             WHEN t.run IS NOT NULL THEN t.run
              ELSE coalesce(nullif(regexp_extract(rtrim(coalesce(s.root, ''), '/'), '[^/]+$'), ''), 'unnamed') END AS run_id,
         CASE WHEN c.run IS NOT NULL THEN 'record'
              WHEN s.run_hint <> '' THEN coalesce(nullif(s.run_how, ''), 'path')
              WHEN q.run IS NOT NULL THEN 'pid'
              WHEN n.runs = 1 AND r.run IS NULL THEN 'directory'
-             WHEN r.run IS NOT NULL THEN 'root' ELSE 'us' END AS run_how
+             WHEN r.run IS NOT NULL THEN 'root' WHEN t.run IS NOT NULL THEN 'workspace' ELSE 'us' END AS run_how
     FROM generation g
+    CROSS JOIN told_run t
     LEFT JOIN change c ON c.source_id = g.source_id AND c.generation = g.generation
     LEFT JOIN src s ON s.source_id = g.source_id
     LEFT JOIN root_run r ON r.host = s.host AND r.root = s.root

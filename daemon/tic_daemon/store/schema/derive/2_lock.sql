@@ -1,12 +1,63 @@
 -- What each fault does, and the thresholds against which records are compared: see ../../derive.py.
 
--- One row a fault; kernel lines get one for every attempt whose GPU they name.
+-- GPUs that processes of each run use, told by their lines; and when each attempt began: the first stamped first line of a
+-- process of it. Of this store; what other stores say of theirs is in t_told_place_.
+CREATE OR REPLACE TEMP TABLE t_device AS
+SELECT DISTINCT run_id, lo_attempt, hi_attempt, split_part(lower(node), '.', 1) AS node, lower(bus) AS bus
+FROM (
+    SELECT p.run_id, p.lo_attempt, p.hi_attempt, v.bus, unnest([v.host, v.node]) AS node
+    FROM b_device v
+    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+    WHERE v.bus <> ''
+) WHERE node <> '';
+
+CREATE OR REPLACE TEMP TABLE t_began AS
+SELECT run_id, lo_attempt,
+    min(epoch_us(first_stamp) - CASE WHEN first_utc THEN 0 ELSE zone_s::BIGINT * 1000000 END) AS began_us
+FROM t_place WHERE first_utc OR zone_s IS NOT NULL GROUP BY run_id, lo_attempt;
+
+-- Faults that other stores tell of, as told last, one row for each (run, attempt) that they act on there.
+--   rec_id      what the fault is called here: of the first row about it
+--   told_rec_id of the row that counts
+--   copy_of     an own fault that is the same line of the same file: this store's own word counts
+CREATE OR REPLACE TEMP TABLE t_told_fault_ AS
+WITH told AS MATERIALIZED (
+    SELECT * EXCLUDE (gone) FROM (
+        SELECT * REPLACE (min(rec_id) OVER (PARTITION BY origin_store_id, origin_rec_id) AS rec_id), rec_id AS told_rec_id
+        FROM b_remote_fault
+        QUALIFY row_number() OVER (PARTITION BY origin_store_id, origin_rec_id, run_id, lo_attempt
+                                   ORDER BY revision DESC, b_remote_fault.rec_id DESC) = 1
+    ) WHERE NOT gone
+),
+own AS (
+    SELECT f.rec_id, f.source_id, f.byte_offset, f.byte_length, f.kind, s.path, coalesce(s.network, false) AS network, c.inode
+    FROM b_fault f
+    LEFT JOIN b_source s ON s.source_id = f.source_id
+    LEFT JOIN b_cursor c ON c.source_id = f.source_id AND c.generation = f.generation
+    WHERE EXISTS (SELECT 1 FROM told)
+),
+copy AS (
+    SELECT t.rec_id, min(o.rec_id) AS copy_of
+    FROM told t JOIN own o ON o.byte_offset = t.byte_offset AND o.byte_length = t.byte_length AND o.kind = t.kind
+    WHERE o.inode = t.inode AND (o.source_id = t.source_id OR (o.path = t.path AND o.network AND t.network AND t.inode <> 0))
+    GROUP BY t.rec_id
+)
+SELECT t.*, c.copy_of, r.kind IS NOT NULL AS has_rule, coalesce(r.severity, t.severity) AS today_severity,
+    coalesce(r.locks, t.locks) AS today_locks
+FROM told t LEFT JOIN copy c ON c.rec_id = t.rec_id LEFT JOIN b_fault_rule r ON r.kind = t.kind;
+
+-- One row a fault; kernel lines get one for every attempt whose GPU they name. Of other stores' faults those are here that
+-- may concern a run of this store.
 --   lo_us, hi_us, lo_clk, hi_clk  time bounds; clk 0: UTC, a source_id: its own clock of unknown zone, NULL: no bound
 --   slo, shi                      step bounds
 --   lo_attempt, hi_attempt        the attempts that it acts on
 --   acts                          confirmed, mapped, no copy; only such lines lock or void
 --   locking, voiding              locks its attempts; makes the numbers of its steps suspect
 --   now_verdict                   confirmed | suspect | refuted | mention
+--   loose                         it may be of any of several runs: see `homeless`
+--   exact, line_slo, line_shi     it prints its step; the bounds that its line alone gives, NULL if none
+--   origin_store_id, told_rec_id  another store's fault, and its row in remote_fault; NULL for this store's own
 CREATE OR REPLACE TEMP TABLE t_fault AS
 WITH place AS MATERIALIZED (SELECT * FROM t_place),
 placed AS MATERIALIZED (
@@ -83,30 +134,36 @@ gpu AS (
              ELSE ltrim(left(lpad(d.bus, 16, '0'), 11), '0') || '/' || substr(lpad(d.bus, 16, '0'), 12, 2)
                   || '/' || substr(lpad(d.bus, 16, '0'), 14, 2) END AS gpu
     FROM (
-        SELECT NULL::BIGINT AS rec_id, p.run_id, p.lo_attempt, p.hi_attempt, split_part(lower(v.host), '.', 1) AS host1,
-            split_part(lower(v.node), '.', 1) AS host2, lower(v.bus) AS bus
-        FROM b_device v JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-            AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-        WHERE v.bus <> ''
+        SELECT NULL::BIGINT AS rec_id, run_id, lo_attempt, hi_attempt, node AS host, bus FROM t_device
         UNION ALL
-        SELECT rec_id, NULL, NULL, NULL, split_part(CASE WHEN node <> '' THEN node ELSE lower(host) END, '.', 1), '', bus
+        SELECT NULL, run_id, lo_attempt, hi_attempt, split_part(lower(node), '.', 1), lower(bus) FROM t_told_place_
+        WHERE what = 'device' AND bus <> ''
+        UNION ALL
+        SELECT rec_id, NULL, NULL, NULL, split_part(CASE WHEN node <> '' THEN node ELSE lower(host) END, '.', 1), bus
         FROM timed WHERE node_scope AND bus <> ''
+        UNION ALL
+        SELECT DISTINCT rec_id, NULL, NULL, NULL, split_part(lower(CASE WHEN node <> '' THEN node ELSE host END), '.', 1), lower(bus)
+        FROM t_told_fault_ WHERE node_scope AND bus <> ''
     ) d
 ),
--- When an attempt began: the first stamped first line of a process of it.
 began AS (
-    SELECT run_id, lo_attempt,
-        min(epoch_us(first_stamp) - CASE WHEN first_utc THEN 0 ELSE zone_s::BIGINT * 1000000 END) AS began_us
-    FROM place WHERE first_utc OR zone_s IS NOT NULL GROUP BY run_id, lo_attempt
+    SELECT run_id, lo_attempt, min(began_us) AS began_us FROM (
+        SELECT run_id, lo_attempt, began_us FROM t_began
+        UNION ALL SELECT run_id, lo_attempt, began_us FROM t_told_place_ WHERE what = 'began'
+    ) GROUP BY run_id, lo_attempt
 ),
-mapped AS (
+kernel_line AS (
+    SELECT rec_id, hi_us FROM timed WHERE node_scope AND hi_clk = 0
+    UNION SELECT rec_id, hi_us FROM t_told_fault_ WHERE node_scope AND hi_us IS NOT NULL
+),
+mapped AS MATERIALIZED (
     SELECT DISTINCT k.rec_id, h.run_id, h.lo_attempt, h.hi_attempt
     FROM gpu k
-    JOIN gpu h ON h.rec_id IS NULL AND h.gpu = k.gpu AND k.host1 IN (h.host1, h.host2)
+    JOIN gpu h ON h.rec_id IS NULL AND h.gpu = k.gpu AND k.host = h.host
     JOIN began b ON b.run_id = h.run_id AND b.lo_attempt = h.lo_attempt
-    JOIN timed t ON t.rec_id = k.rec_id
+    JOIN kernel_line t ON t.rec_id = k.rec_id
     CROSS JOIN t_lock_setting_ o
-    WHERE t.hi_clk = 0 AND t.hi_us + o.margin_us >= b.began_us
+    WHERE t.hi_us + o.margin_us >= b.began_us
 ),
 -- A fault in a log of no known run, where several runs share the watched root: it may be any one's. Beside the run that we
 -- named after the root it locks none, and makes the numbers of all suspect, but those shown to be of another step.
@@ -121,15 +178,20 @@ homeless AS (
 ),
 given AS (
     SELECT rec_id, run_id, lo_attempt, hi_attempt, false AS loose, false AS own FROM mapped
+    WHERE rec_id IN (SELECT rec_id FROM timed)
     UNION ALL SELECT rec_id, run_id, lo_attempt, hi_attempt, true, false FROM homeless
     UNION ALL SELECT rec_id, run_id, lo_attempt, hi_attempt, false, true FROM timed
               WHERE rec_id IN (SELECT rec_id FROM homeless)
 ),
 -- A console forwards lines of workers. A copy of a line that stands in the worker's own file does nothing of itself: the
 -- worker's line, with its better bounds, acts.
-original AS (
-    SELECT run_id, pid, kind, text, min(rec_id) AS rec_id FROM timed
-    WHERE NOT console AND pid IS NOT NULL AND verdict = 'confirmed' AND NOT node_scope GROUP BY run_id, pid, kind, text
+original AS MATERIALIZED (
+    SELECT run_id, pid, kind, text, min(rec_id) AS rec_id FROM (
+        SELECT run_id, pid, kind, text, rec_id FROM timed
+        WHERE NOT console AND pid IS NOT NULL AND verdict = 'confirmed' AND NOT node_scope
+        UNION ALL
+        SELECT run_id, pid, kind, text, rec_id FROM t_told_fault_ WHERE NOT console AND pid IS NOT NULL AND NOT node_scope
+    ) GROUP BY run_id, pid, kind, text
 ),
 fault AS MATERIALIZED (
     SELECT t.* REPLACE (coalesce(m.run_id, t.run_id) AS run_id, coalesce(m.lo_attempt, t.lo_attempt, 1) AS lo_attempt,
@@ -171,7 +233,7 @@ timely AS (
     WHERE f.hi_attempt > f.lo_attempt AND NOT coalesce(f.hi_clk = 0 AND f.hi_us < d.from_us, false)
     GROUP BY f.rec_id, f.run_id
 ),
-judged AS MATERIALIZED (
+own_judged AS (
     SELECT f.* REPLACE (CASE WHEN f.ekey IS DISTINCT FROM 'mapped' AND f.hi_attempt > f.lo_attempt
                              THEN least(f.hi_attempt, greatest(f.cut_attempt, coalesce(d.attempt, 1)))
                              ELSE f.hi_attempt END AS hi_attempt),
@@ -182,6 +244,86 @@ judged AS MATERIALIZED (
              WHEN f.verdict = 'confirmed' AND NOT f.mapped THEN 'suspect'
              ELSE f.verdict END AS now_verdict
     FROM fault f LEFT JOIN went_on n ON n.wkey = f.wkey LEFT JOIN timely d ON d.rec_id = f.rec_id AND d.run_id = f.run_id
+),
+-- Faults of other stores. Which run, attempt and process they are of was decided there, where all bytes of the process are;
+-- what is decided here: whether they are copies, which GPU a kernel line names, and whose a fault of no known run is.
+here AS MATERIALIZED (SELECT run_id, max(attempt) AS hi_attempt FROM t_attempt GROUP BY run_id),
+named_run AS MATERIALIZED (
+    SELECT DISTINCT NULL::VARCHAR AS store_id, NULL::VARCHAR AS host, NULL::VARCHAR AS root, run_id FROM place
+    WHERE run_how NOT IN ('us', 'workspace')
+    UNION ALL SELECT origin_store_id, host, root, run_id FROM t_told_place_ WHERE what = 'run'
+),
+-- A store that knows runs by name says which ones share the root; for one that knows none, those of all others may be meant.
+guest AS MATERIALIZED (
+    SELECT DISTINCT t.rec_id, t.told_rec_id, n.run_id, true AS loose
+    FROM t_told_fault_ t
+    JOIN named_run n ON n.store_id = t.origin_store_id AND n.host = t.host AND n.root = t.root
+    WHERE t.run_how = 'us' AND NOT t.node_scope
+    UNION ALL
+    SELECT t.rec_id, t.told_rec_id, n.run_id, n.runs > 1
+    FROM t_told_fault_ t
+    JOIN (
+        SELECT o.origin_store_id, n.run_id, count(*) OVER (PARTITION BY o.origin_store_id) AS runs
+        FROM (SELECT DISTINCT origin_store_id FROM t_told_fault_ WHERE run_how = 'us') o
+        JOIN named_run n ON n.store_id IS DISTINCT FROM o.origin_store_id
+        WHERE o.origin_store_id NOT IN (SELECT store_id FROM named_run WHERE store_id IS NOT NULL)
+        GROUP BY o.origin_store_id, n.run_id
+    ) n ON n.origin_store_id = t.origin_store_id
+    WHERE t.run_how = 'us' AND NOT t.node_scope
+),
+-- Attempts that its daemon did not know of when it spoke: its line is of them if the cut lets it be.
+later_attempt AS (
+    SELECT t.told_rec_id, d.run_id, max(d.attempt) AS attempt
+    FROM (
+        SELECT told_rec_id, run_id, known_attempts FROM t_told_fault_
+        UNION ALL SELECT told_rec_id, run_id, 1 FROM guest WHERE NOT loose
+    ) k
+    JOIN t_told_fault_ t ON t.told_rec_id = k.told_rec_id
+    JOIN (SELECT run_id, id, from_kind, epoch_us(from_time) AS from_us,
+              1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id) AS attempt FROM b_run_attempt) d
+        ON d.run_id = k.run_id AND d.attempt > k.known_attempts
+    LEFT JOIN (SELECT id, source_id, generation, byte_offset FROM b_attempt_cut) c ON c.id = d.id AND c.source_id = t.source_id
+    WHERE CASE WHEN d.from_kind = 'time' THEN NOT coalesce(t.hi_us < d.from_us, false)
+               ELSE c.id IS NULL OR t.generation > c.generation OR (t.generation = c.generation AND t.byte_offset >= c.byte_offset) END
+    GROUP BY t.told_rec_id, d.run_id
+),
+told_given AS (
+    SELECT rec_id, told_rec_id, run_id, lo_attempt, hi_attempt, false AS loose, true AS as_told FROM t_told_fault_ WHERE mapped
+    UNION ALL
+    SELECT m.rec_id, t.told_rec_id, m.run_id, m.lo_attempt, m.hi_attempt, false, false
+    FROM mapped m
+    JOIN (SELECT rec_id, min(told_rec_id) AS told_rec_id FROM t_told_fault_ GROUP BY rec_id) t ON t.rec_id = m.rec_id
+    WHERE (m.rec_id, m.run_id, m.lo_attempt) NOT IN (SELECT (rec_id, run_id, lo_attempt) FROM t_told_fault_ WHERE mapped)
+    UNION ALL
+    SELECT g.rec_id, g.told_rec_id, g.run_id, 1, CASE WHEN g.loose THEN h.hi_attempt ELSE 1 END, g.loose, false
+    FROM guest g JOIN here h ON h.run_id = g.run_id
+),
+told AS (
+    SELECT t.* REPLACE (g.run_id AS run_id, g.lo_attempt AS lo_attempt, greatest(g.hi_attempt, l.attempt) AS hi_attempt),
+        -- Bounds by the steps of an attempt are of that attempt alone.
+        g.loose, g.as_told AND coalesce(l.attempt <= t.hi_attempt, true) AS bound, coalesce(t.copy_of, o.rec_id) AS echo_of
+    FROM told_given g
+    JOIN t_told_fault_ t ON t.told_rec_id = g.told_rec_id
+    JOIN here h ON h.run_id = g.run_id
+    LEFT JOIN later_attempt l ON l.told_rec_id = g.told_rec_id AND l.run_id = g.run_id
+    LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN g.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
+),
+judged AS MATERIALIZED (
+    SELECT rec_id, run_id, run_how, lo_attempt, hi_attempt, source_id, generation, byte_offset, pos, host, console, proc, pid, wkey,
+        estream, declared_single, kind, severity, locks0, has_rule, verdict, now_verdict, mapped, loose, echo_of, acts, locking,
+        voiding, lo_us, lo_clk, hi_us, hi_clk, exact, own_slo, own_shi, NULL::VARCHAR AS origin_store_id, NULL::BIGINT AS told_rec_id
+    FROM own_judged
+    UNION ALL
+    SELECT rec_id, run_id, run_how, lo_attempt, hi_attempt, source_id, generation, byte_offset,
+        generation::BIGINT * 17592186044416 + byte_offset, host, console, proc, pid,
+        CASE WHEN writer <> '' THEN 'told:' || origin_store_id || ':' || writer END, '', false,
+        kind, today_severity, today_locks, has_rule, 'confirmed', 'confirmed', true, loose, echo_of, echo_of IS NULL,
+        echo_of IS NULL AND NOT loose
+            AND (today_locks NOT IN ('if_continues', 'never') OR (today_locks = 'if_continues' AND locking)),
+        echo_of IS NULL AND (today_severity IN ('N', 'S', 'E') OR (loose AND today_severity IN ('L', 'LH'))),
+        lo_us, CASE WHEN lo_us IS NOT NULL THEN 0 END, hi_us, CASE WHEN hi_us IS NOT NULL THEN 0 END, exact,
+        CASE WHEN bound THEN slo ELSE line_slo END, CASE WHEN bound THEN shi ELSE line_shi END, origin_store_id, told_rec_id
+    FROM told
 ),
 -- Steps of the attempt that are surely earlier or surely later bound a fault that prints none. An open bound is a number
 -- that no time reaches, not NULL: an ASOF join of DuckDB 1.5.6 takes a NULL on its left for the greatest value when its
@@ -255,7 +397,8 @@ SELECT j.rec_id, j.run_id, j.lo_attempt, j.hi_attempt, j.source_id, j.generation
     j.locking, j.voiding, j.lo_us, coalesce(j.lo_clk, -1) AS lo_clk, j.hi_us, coalesce(j.hi_clk, -1) AS hi_clk,
     -- greatest() and least() pass over NULL: the tighter of what is known.
     coalesce(CASE WHEN j.exact THEN j.own_slo ELSE greatest(j.own_slo, b.slo) END, -4611686018427387904) AS slo,
-    coalesce(CASE WHEN j.exact THEN j.own_shi ELSE least(j.own_shi, b.shi) END, 4611686018427387904) AS shi
+    coalesce(CASE WHEN j.exact THEN j.own_shi ELSE least(j.own_shi, b.shi) END, 4611686018427387904) AS shi,
+    j.run_how, j.loose, j.exact, j.own_slo AS line_slo, j.own_shi AS line_shi, j.origin_store_id, j.told_rec_id
 FROM judged j
 -- A kernel line may act on one attempt by one process and on several by another: only the former is bounded by its steps.
 LEFT JOIN bounded b
@@ -533,7 +676,7 @@ LEFT JOIN void d ON d.zid = v.zid;
 -- S, which is a consequence. `candidates`: all that nothing shows to be later than another.
 CREATE OR REPLACE TEMP TABLE t_attempt_fault AS
 WITH act AS MATERIALIZED (
-    SELECT a.run_id, a.attempt, f.rec_id, f.source_id, f.generation, f.wkey, f.pos, f.slo, f.shi, f.locking,
+    SELECT a.run_id, a.attempt, f.rec_id, f.origin_store_id, f.source_id, f.generation, f.wkey, f.pos, f.slo, f.shi, f.locking,
         CASE WHEN f.lo_clk = 0 THEN f.lo_us END AS lo_us, CASE WHEN f.hi_clk = 0 THEN f.hi_us END AS hi_us,
         f.severity IN ('L', 'LH', 'E') AS prime, f.severity
     FROM t_attempt a
@@ -548,14 +691,17 @@ kept AS (
     WINDOW a AS (PARTITION BY run_id, attempt), w AS (PARTITION BY run_id, attempt, coalesce(wkey, rec_id::VARCHAR))
 ),
 first_fault AS (
-    SELECT run_id, attempt, list(rec_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS candidates
+    SELECT run_id, attempt, list(rec_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS candidates,
+        first(origin_store_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS origin_store_id
     FROM kept, t_lock_setting_
     WHERE pos = first_pos AND NOT coalesce(lo_us > first_hi + margin_us, false) AND NOT slo > first_shi + staleness
     GROUP BY run_id, attempt
 ),
 counted AS (
-    SELECT run_id, attempt, count(DISTINCT rec_id) AS faults, count(DISTINCT rec_id) FILTER (WHERE locking) AS locking
+    SELECT run_id, attempt, count(DISTINCT rec_id) AS faults, count(DISTINCT rec_id) FILTER (WHERE locking) AS locking,
+        count(DISTINCT rec_id) FILTER (WHERE origin_store_id IS NOT NULL) AS remote
     FROM act GROUP BY run_id, attempt
 )
-SELECT c.run_id, c.attempt, c.faults, c.locking, f.candidates[1] AS first_fault_rec_id, f.candidates
+SELECT c.run_id, c.attempt, c.faults, c.locking, f.candidates[1] AS first_fault_rec_id, f.candidates, c.remote,
+    f.origin_store_id AS first_fault_origin
 FROM counted c LEFT JOIN first_fault f ON f.run_id = c.run_id AND f.attempt = c.attempt;

@@ -3,7 +3,8 @@
 CREATE OR REPLACE VIEW i_mismatch AS
 SELECT h.*,
     -- A record without a known place, though there are faults: nothing shows it to be before them.
-    CASE WHEN h.place_run_id IS NULL THEN (SELECT count(*) > 0 FROM b_fault WHERE verdict = 'confirmed')
+    CASE WHEN h.place_run_id IS NULL
+         THEN (SELECT count(*) > 0 FROM b_fault WHERE verdict = 'confirmed') OR (SELECT count(*) > 0 FROM b_remote_fault)
          ELSE coalesce(h.byte_offset >= h.own_off, false)
            OR coalesce((h.x >= h.x1 AND h.shi >= h.s1) OR (h.x >= h.xk AND h.shi >= h.sk), false)
            OR CASE WHEN h.points > 2 AND h.x >= h.x1 AND h.x < h.xk AND h.shi >= h.sk AND h.shi < h.s1

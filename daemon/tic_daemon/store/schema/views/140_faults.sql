@@ -1,4 +1,4 @@
--- Faults as people see them, and how many act on each attempt.
+-- Faults as people see them: of this store's logs, and those that other stores of the workspace told of.
 
 CREATE OR REPLACE VIEW faults AS
 WITH place AS MATERIALIZED (
@@ -17,9 +17,25 @@ SELECT f.rec_id, j.run_id, j.lo_attempt AS attempt, j.severity, f.kind, j.now_ve
          WHEN j.locks0 = 'if_continues' AND NOT j.locking THEN 'its process did not go on computing: no lock'
          ELSE '' END AS reason,
     j.hi_attempt AS last_attempt, f.stamp AS event_local, f.step_carried, f.bus, f.node, f.actor, f.proc, f.source_id,
-    f.generation, f.raw, f.store_id
+    f.generation, f.raw, f.store_id, NULL::VARCHAR AS origin_store_id, NULL::BIGINT AS origin_rec_id
 FROM i_fault j
 JOIN b_fault f ON f.rec_id = j.rec_id
 LEFT JOIN b_fault_rule r ON r.kind = f.kind
-LEFT JOIN place s ON s.source_id = f.source_id;
+LEFT JOIN place s ON s.source_id = f.source_id
+WHERE j.told_rec_id IS NULL
+UNION ALL
+SELECT j.rec_id, j.run_id, j.lo_attempt, j.severity, t.kind, j.now_verdict, j.locking, t.proc_rank, t.pid, t.host, t.code, t.step,
+    t.text, j.echo_of, t.path, t.line_no, t.byte_offset, t.byte_length, t.event_at, f.observed_at, coalesce(r.title, t.title),
+    CASE WHEN j.echo_of IS NOT NULL THEN 'a copy of a line that acts itself'
+         WHEN j.loose THEN 'of no known run: it may be of any that shares its place'
+         WHEN NOT j.has_rule THEN 'no rule here knows this kind'
+         WHEN j.locks0 = 'if_continues' AND NOT j.locking THEN 'its process did not go on computing: no lock'
+         ELSE '' END,
+    j.hi_attempt, NULL, NOT t.exact AND t.step IS NOT NULL, t.bus, t.node, t.actor, t.proc, t.source_id, t.generation, t.raw,
+    s.store_id, t.origin_store_id, t.origin_rec_id
+FROM i_fault j
+JOIN b_remote_fault t ON t.rec_id = j.told_rec_id
+JOIN b_remote_fault f ON f.rec_id = j.rec_id
+LEFT JOIN b_fault_rule r ON r.kind = t.kind
+CROSS JOIN b_store s;
 

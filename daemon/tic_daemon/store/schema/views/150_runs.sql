@@ -52,7 +52,8 @@ SELECT a.run_id, a.attempt, coalesce(f.locking, 0) > 0 AS locked, f.first_fault_
     CASE WHEN coalesce(r.locked, 0) = coalesce(r.after_fault, 0) THEN ''
          WHEN r.zoneless > 0 THEN 'set the time zone of their source in tic.toml'
          WHEN r.unstamped > 0 THEN 'print a time stamp on the line of each record'
-         ELSE 'print a step in each record, and in the step lines of the process that fails' END AS would_help
+         ELSE 'print a step in each record, and in the step lines of the process that fails' END AS would_help,
+    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin
 FROM known a
 LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt
 LEFT JOIN record r ON r.run_id = a.run_id AND r.attempt = a.attempt
@@ -62,7 +63,9 @@ LEFT JOIN b_run_attempt d ON d.id = a.id;
 -- Runs that places or declarations name, without what is counted from records: cheap whatever the number of records.
 CREATE OR REPLACE VIEW run_states AS
 WITH latest AS (SELECT run_id, max(attempt) AS attempt FROM i_attempt GROUP BY run_id),
-fault AS (SELECT run_id, sum(faults)::BIGINT AS faults FROM i_attempt_fault GROUP BY run_id)
+fault AS (
+    SELECT run_id, sum(faults)::BIGINT AS faults, sum(remote)::BIGINT AS remote_faults FROM i_attempt_fault GROUP BY run_id
+)
 SELECT l.run_id, l.attempt,
     CASE WHEN g.unreadable THEN 'unreadable' WHEN g.gone THEN 'ended'
          WHEN g.grown_at IS NULL OR n.now - g.grown_at > INTERVAL 15 MINUTE THEN 'silent'
@@ -72,7 +75,8 @@ SELECT l.run_id, l.attempt,
         SELECT 1 FROM i_mark m WHERE m.run_id = l.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
             AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = l.attempt))
     ) AS marked,
-    coalesce(g.named_by_us, false) AS named_by_us, coalesce(g.sources, 0) AS sources, g.grown_at AS last_growth_at
+    coalesce(g.named_by_us, false) AS named_by_us, coalesce(g.sources, 0) AS sources, g.grown_at AS last_growth_at,
+    coalesce(f.remote_faults, 0) AS remote_faults, a.first_fault_origin
 FROM latest l
 LEFT JOIN i_attempt_fault a ON a.run_id = l.run_id AND a.attempt = l.attempt
 LEFT JOIN fault f ON f.run_id = l.run_id
@@ -95,18 +99,21 @@ whole AS MATERIALIZED (
     FROM seen GROUP BY run_id
 ),
 known AS (
-    SELECT run_id, attempt, state, locked, first_fault_rec_id, faults, marked, named_by_us, sources, last_growth_at FROM run_states
+    SELECT run_id, attempt, state, locked, first_fault_rec_id, faults, marked, named_by_us, sources, last_growth_at,
+        remote_faults, first_fault_origin
+    FROM run_states
     UNION ALL
     -- Records of no known place name a run that nothing else does.
     SELECT run_id, attempt, 'silent', false, NULL, 0, EXISTS (
             SELECT 1 FROM i_mark m WHERE m.run_id = w.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
                 AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = w.attempt))
-        ), false, 0, NULL
+        ), false, 0, NULL, 0, NULL
     FROM whole w WHERE mismatches > 0 AND run_id NOT IN (SELECT run_id FROM i_attempt)
 )
 SELECT k.run_id, k.attempt, k.state, k.locked, k.first_fault_rec_id, w.last_step, w.last_event_at,
     greatest(w.last_observed_at, k.last_growth_at) AS last_observed_at, coalesce(w.mismatches, 0) AS mismatches, k.faults,
-    0::BIGINT AS wandb_gaps, k.marked, k.named_by_us, k.sources, k.last_growth_at
+    0::BIGINT AS wandb_gaps, k.marked, k.named_by_us, k.sources, k.last_growth_at,
+    k.remote_faults, k.first_fault_origin
 FROM known k
 LEFT JOIN whole w ON w.run_id = k.run_id
 -- A run that we named ourselves is shown once it has something to show.

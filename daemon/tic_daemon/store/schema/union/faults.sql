@@ -1,2 +1,0 @@
--- Every line of every store.
-SELECT * EXCLUDE (part_store) FROM part_faults
