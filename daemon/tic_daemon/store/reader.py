@@ -1,7 +1,8 @@
 """How everything above the store reads it: SQL over a small interface, wherever the run is.
 
-    open_reader(target)   a live daemon's endpoint if one answers, else the file
-    Reader                what both are: FileReader (file_reader.py), HttpReader (http_reader.py)
+    open_reader(target)   what the user named: one store, or several as one
+    Reader                what all are: HttpReader, SnapshotReader and FileReader read one store in one way,
+                          FailoverReader in whichever way it can be read, UnionReader many
     Result, Tail, Connection   what they give
 
 Importing this module loads neither DuckDB nor Arrow; the readers do, when they connect.
@@ -15,9 +16,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from tic_daemon.errors import ConnectError, StoreError
-from tic_daemon.store.layout import STATE_DIR, StoreLayout, read_json, stores_under
-from tic_daemon.store.owner import live_owner
+from tic_daemon.errors import StoreError
+from tic_daemon.store.layout import StoreLayout, stores_under
 
 MAX_ROWS = 100_000
 TIMEOUT_S = 5.0
@@ -26,13 +26,17 @@ TAIL_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Rows of one query. `types` are DuckDB's names. `truncated`: there were more than `max_rows`."""
+    """Rows of one query. `types` are DuckDB's names. `truncated`: there were more than `max_rows`.
+
+    `missing`: of several stores, those whose rows are not among these, each with the reason in words.
+    """
 
     columns: tuple[str, ...]
     types: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     truncated: bool
     elapsed_s: float
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +150,13 @@ def open_reader(target: str | Path) -> Reader:
     """A reader for what the user named.
 
     Args:
-        target: workspace directory, its `.tic`, a store directory, a `*.duckdb` file, or an http(s) URL. A live
-            endpoint is preferred; of several stores without one, the one written last.
+        target: workspace directory or its `.tic`: all stores of it, as one if they are several; a store directory or a
+            `*.duckdb` file: that one; an http(s) URL: what answers there. A store is read live if its daemon can be
+            reached, else from what was published, else from the file if nobody writes it (failover.py).
 
     Raises:
         StoreError: there is no store, or it cannot be opened. StoreVersionError: written by a newer program.
-        ConnectError: a daemon writes the store, and its endpoint cannot be reached.
+        ConnectError: a daemon writes the store; neither its endpoint nor anything published can be reached.
     """
     if str(target).startswith(("http://", "https://")):
         from tic_daemon.store.http_reader import HttpReader  # noqa: PLC0415  only when it is used
@@ -161,71 +166,45 @@ def open_reader(target: str | Path) -> Reader:
     try:
         path.stat()
         if path.is_file():
-            return _file_or_live(path)
+            return _of_file(path)
+        single = StoreLayout.of(path)
+        if single is not None:
+            return _opened(single)
         layouts = stores_under(path)
     except FileNotFoundError:
-        layouts = []
+        raise StoreError(
+            f"{path} does not exist", "name a watched directory, a store file, or a daemon's URL"
+        ) from None
     except (OSError, ValueError) as error:  # no right to look, a name that is too long, a loop of links
         why = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"{path} cannot be read: {why}", "name a watched directory, or a store file") from error
     if not layouts:
-        if not path.exists():
-            raise StoreError(f"{path} does not exist", "name a watched directory, a store file, or a daemon's URL")
         raise StoreError(f"no store under {path}", f"start `tic-daemon watch {path}`")
-    unreachable: ConnectError | None = None
-    for layout in layouts:
-        try:
-            live = _live(layout)
-        except ConnectError as error:
-            unreachable = unreachable or error
-            continue
-        if live is not None:
-            return live
-    for layout in layouts:
-        if layout.readable_database.exists() and live_owner(layout.owner_file) is None:
-            return _file(layout.readable_database, layout)
-    raise unreachable or StoreError(
-        f"the store {layouts[0].directory} has no file here", f"its live file is on {layouts[0].host}: look there"
-    )
+    from tic_daemon.store.failover import FailoverReader  # noqa: PLC0415  see above
+    from tic_daemon.store.union import UnionReader  # noqa: PLC0415
 
-
-def _file_or_live(path: Path) -> Reader:
-    """A store's file: while a daemon writes it, its endpoint answers for it."""
-    layout = StoreLayout.of(path.parent) if path.parent.parent.name == STATE_DIR else None
-    layout = layout or StoreLayout.of(path.parent)
-    if layout is not None:
-        live = _live(layout)
-        if live is not None:
-            return live
-    return _file(path, layout)
-
-
-def _live(layout: StoreLayout) -> Reader | None:
-    """A reader on the endpoint of the daemon that owns the store; None if none does.
-
-    Raises:
-        ConnectError: one does, and its endpoint does not answer.
-    """
-    owner = live_owner(layout.owner_file)
-    if owner is None:
-        return None
-    told = read_json(layout.daemon_file)
-    url, token = told.get("url"), told.get("token")
-    who = f"pid {owner.pid} on {owner.host} writes {layout.directory.name}"
-    if told.get("pid") != owner.pid or not isinstance(url, str) or not isinstance(token, str):
-        raise ConnectError(f"{who}, and has no endpoint (yet)", "try again in a second, or end it to read the file")
-    from tic_daemon.store.http_reader import HttpReader  # noqa: PLC0415  only when it is used
-
-    reader = HttpReader.of(layout.daemon_file)
+    united = UnionReader(path, FailoverReader)
     try:
-        reader.query("SELECT 1")
-    except (ConnectError, StoreError) as error:
-        reader.close()
-        raise ConnectError(f"{who}, and its endpoint {url} does not answer: {error}", "look there") from error
-    return reader
+        united.open()
+    except BaseException:
+        united.close()
+        raise
+    return united
 
 
-def _file(path: Path, layout: StoreLayout | None) -> Reader:
+def _of_file(path: Path) -> Reader:
+    """A store's file. While a daemon writes it, its endpoint answers for it."""
+    layout = StoreLayout.of(path.absolute().parent)
+    if layout is not None and path.absolute() in (layout.readable_database, layout.published):
+        return _opened(layout)
     from tic_daemon.store.file_reader import FileReader  # noqa: PLC0415  it loads DuckDB
 
     return FileReader(path, layout)
+
+
+def _opened(layout: StoreLayout) -> Reader:
+    from tic_daemon.store.failover import FailoverReader  # noqa: PLC0415  only when it is used
+
+    reader = FailoverReader(layout)
+    reader.open()
+    return reader

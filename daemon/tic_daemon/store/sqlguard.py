@@ -97,6 +97,13 @@ def only_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     return statement
 
 
+def tables_of(con: duckdb.DuckDBPyConnection, sql: str) -> frozenset[str]:
+    """Names, in lower case, of all tables and views that a text passed by `only_select` mentions."""
+    (text,) = con.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone() or ("{}",)
+    named = (node.get("table_name") for node in _nodes(json.loads(text)))
+    return frozenset(name.strip('"').lower() for name in named if isinstance(name, str) and name)
+
+
 def sound_parameters(params: Sequence[object]) -> None:
     """Refuses text that is no Unicode, such as the name of a run with bytes that are no UTF-8: DuckDB takes none.
 

@@ -1,0 +1,192 @@
+"""Several stores as one, of fakes: order, what is missing and said to be, deadlines, and tails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.fakes import Cluster
+from tic_daemon.errors import ConnectError, StoreError
+from tic_daemon.store import union
+from tic_daemon.store.reader import Tail
+from tic_daemon.store.sqlguard import SqlError, SqlRefused
+from tic_daemon.store.union_tail import merged
+
+T0 = datetime(2026, 11, 29, 12, 0, 0)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(union, "LOOK_S", 0.05)
+    monkeypatch.setattr(union, "SLACK_S", 0.2)
+
+
+def two(tmp_path: Path) -> Cluster:
+    cluster = Cluster(tmp_path, "a", "b")
+    for name, values in (("a", (1, 4)), ("b", (2, 3))):
+        cluster[name].db.execute("CREATE TABLE t (n BIGINT, moment TIMESTAMP, said VARCHAR)")
+        for n in values:
+            cluster[name].db.execute("INSERT INTO t VALUES (?, ?, ?)", [n, T0 + timedelta(seconds=n), name])
+    return cluster
+
+
+def test_rows_of_all_stores_are_gathered(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    found = cluster.reader.query(
+        "SELECT * FROM t WHERE n < ?", [4], gather="SELECT n, said, moment FROM part ORDER BY moment DESC LIMIT 2"
+    )
+    assert found.rows == [(3, "b", T0 + timedelta(seconds=3)), (2, "b", T0 + timedelta(seconds=2))]
+    assert (found.columns, found.types) == (("n", "said", "moment"), ("BIGINT", "VARCHAR", "TIMESTAMP"))
+    assert found.missing == () and not found.truncated
+    told = cluster.reader.connection()
+    assert (told.kind, told.state, told.detail, len(told.stores)) == ("several", "connected", "", 2)
+    cluster.reader.close()
+
+
+def test_types_outlive_parts_without_rows(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    found = cluster.reader.query(
+        "SELECT n, moment, said FROM t WHERE n > 99", gather="SELECT max(moment) AS m, sum(n) AS n FROM part"
+    )
+    assert (found.types, found.rows) == (("TIMESTAMP", "HUGEINT"), [(None, None)])
+    found = cluster.reader.query("SELECT moment FROM t WHERE said = 'b'", gather="SELECT max(moment) AS m FROM part")
+    assert found.rows == [(T0 + timedelta(seconds=3),)]
+    cluster.reader.close()
+
+
+def test_a_store_that_fails_is_named_and_hides_nobody(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    cluster["a"].error = ConnectError("the node is down", "wait")
+    found = cluster.reader.query("SELECT n FROM t", gather="SELECT sum(n)::BIGINT FROM part")
+    assert found.rows == [(5,)]
+    assert found.missing == (f"{cluster.names['a']}: the node is down",)
+    told = cluster.reader.connection()
+    assert told.state == "connected"
+    assert told.detail == f"1 of 2 stores cannot be read: {cluster.names['a']}: the node is down"
+    assert [store.state for store in told.stores] == ["disconnected", "connected"]
+    cluster["a"].error = None
+    assert cluster.reader.query("SELECT n FROM t", gather="SELECT sum(n)::BIGINT FROM part").rows == [(10,)]
+    assert cluster.reader.connection().detail == ""
+    cluster["a"].error = cluster["b"].error = ConnectError("gone")
+    with pytest.raises(ConnectError, match="none of 2 stores"):
+        cluster.reader.query("SELECT n FROM t", gather="SELECT sum(n) FROM part")
+    assert cluster.reader.connection().state == "disconnected"
+    cluster.reader.close()
+
+
+def test_the_slowest_store_is_not_waited_for(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    cluster["b"].delay_s = 60
+    began = time.monotonic()
+    found = cluster.reader.query("SELECT n FROM t", gather="SELECT sum(n)::BIGINT FROM part", timeout_s=0.3)
+    assert time.monotonic() - began < 10
+    assert found.rows == [(5,)]
+    assert found.missing == (f"{cluster.names['b']}: no answer within 0.3 s",)
+    assert "no answer within 0.3 s" in cluster.reader.connection().detail
+    assert cluster["b"].interrupted.is_set()
+    cluster.reader.close()
+
+
+def test_a_wrong_query_is_the_persons_and_said_once(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    with pytest.raises(SqlError, match="nowhere"):
+        cluster.reader.query("SELECT nowhere FROM t", gather="SELECT * FROM part")
+    with pytest.raises(SqlRefused):
+        cluster.reader.query("DROP TABLE t")
+    with pytest.raises(SqlRefused):
+        cluster.reader.query("SELECT * FROM read_csv('/etc/passwd')")
+    assert cluster.reader.query("SELECT 1 + 1").rows == [(2,)]
+    cluster.reader.close()
+
+
+def test_an_interrupt_ends_the_query_whatever_part_is_done(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    cluster["b"].delay_s = 60
+    threading.Timer(0.3, cluster.reader.interrupt).start()
+    with pytest.raises(SqlError, match="interrupted"):
+        cluster.reader.query("SELECT n FROM t", gather="SELECT * FROM part", timeout_s=50)
+    cluster.reader.close()
+
+
+def test_stores_come_and_go(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "a")
+    cluster["a"].db.execute("CREATE TABLE t AS SELECT 1::BIGINT AS n")
+    total = "SELECT sum(n)::BIGINT FROM part"
+    assert cluster.reader.query("SELECT n FROM t", gather=total).rows == [(1,)]  # one store: nothing is gathered
+    assert cluster.reader.connection().kind == "live"
+    began = cluster.reader.tail()
+    cluster.add("b").db.execute("CREATE TABLE t AS SELECT 2::BIGINT AS n")
+    woken = cluster.reader.tail(began.position, wait_s=30)
+    assert woken.position != began.position and woken.standing != began.standing
+    assert cluster.reader.query("SELECT n FROM t", gather=total).rows == [(3,)]
+    (tmp_path / ".tic" / cluster.names["a"] / "daemon.json").unlink()
+    time.sleep(0.1)
+    assert cluster.reader.query("SELECT n FROM t").rows == [(2,)]
+    assert cluster["a"].closed
+    cluster.reader.close()
+    with pytest.raises(ConnectError, match="closed"):
+        cluster.reader.query("SELECT 1")
+    with pytest.raises(StoreError, match="no store"):
+        Cluster(tmp_path / "empty")
+
+
+def test_a_tail_gives_rows_of_all_stores_once_and_in_order(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    here = cluster.reader.tail()
+    assert here.rows == ()
+    for second in range(6):
+        name = "ab"[second % 2]
+        cluster[name].commit((T0 + timedelta(seconds=second), name, second // 2))
+    seen: list[tuple[object, ...]] = []
+    while len(seen) < 6:
+        here = cluster.reader.tail(here.position, wait_s=30)
+        assert list(here.rows) == sorted(here.rows)  # type: ignore[type-var]
+        seen += here.rows
+    assert sorted(seen) == [(T0 + timedelta(seconds=s), "ab"[s % 2], s // 2) for s in range(6)]  # type: ignore[type-var]
+    assert cluster.reader.tail(here.position, wait_s=0.05).rows == ()
+    standing = here.standing
+    cluster["b"].commit(standing="a fault")
+    here = cluster.reader.tail(here.position, wait_s=30)
+    assert here.standing != standing and here.rows == ()
+    cluster.reader.close()
+
+
+def test_a_tail_wakes_when_a_store_is_lost_and_when_it_is_back(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    here = cluster.reader.tail()
+    cluster["a"].error = ConnectError("gone")
+    lost = cluster.reader.tail(here.position, wait_s=30)
+    assert lost.standing != here.standing
+    cluster["b"].commit((T0, "b", 1))
+    came = cluster.reader.tail(lost.position, wait_s=30)
+    assert came.rows == ((T0, "b", 1),)
+    cluster["a"].commit((T0, "a", 1))
+    cluster["a"].error = None
+    back = came
+    rows: list[tuple[object, ...]] = []
+    while len(rows) < 1:
+        back = cluster.reader.tail(back.position, wait_s=30)
+        rows += back.rows
+    assert rows == [(T0, "a", 1)] and back.standing != came.standing
+    cluster.reader.close()
+
+
+def test_an_interrupt_ends_a_tail(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    here = cluster.reader.tail()
+    threading.Timer(0.2, cluster.reader.interrupt).start()
+    assert cluster.reader.tail(here.position, wait_s=60).rows == ()
+    cluster.reader.close()
+
+
+def test_the_newest_rows_are_kept_and_the_others_counted() -> None:
+    columns = ("observed_at", "store_id", "rec_id")
+    a = Tail("", "", columns, ((T0, "a", 1), (T0, "a", 3)), 2)
+    b = Tail(
+        "", "", ("rec_id", "store_id", "observed_at", "new"), ((2, "b", T0, "x"), (1, "b", T0 + timedelta(1), "y")), 0
+    )
+    assert merged([a, b], 3) == (columns, ((T0, "a", 3), (T0, "b", 2), (T0 + timedelta(1), "b", 1)), 3)
