@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar
 
+from tic_daemon.errors import ConfigError
 from tic_tui import terminal
 
 terminal.prepare()
@@ -21,21 +22,33 @@ from textual.timer import Timer  # noqa: E402
 from tic_tui import bindings, clipboard  # noqa: E402
 from tic_tui.feed import Feed, Opener, _open  # noqa: E402
 from tic_tui.glyphs import UNICODE, Glyphs  # noqa: E402
-from tic_tui.messages import Link, LinkChanged, NeighboursFound, QueryFailed, RunFetched, RunsFetched  # noqa: E402
-from tic_tui.model import Demand, RunsView, RunView  # noqa: E402
+from tic_tui.messages import (  # noqa: E402
+    FaultsFetched,
+    Link,
+    LinkChanged,
+    MismatchesFetched,
+    NeighboursFound,
+    QueryFailed,
+    RunFetched,
+    RunsFetched,
+    ThemesRead,
+)
+from tic_tui.model import Demand, FaultsView, MismatchesView, RunsView, RunView  # noqa: E402
 from tic_tui.neighbours import Lookout  # noqa: E402
+from tic_tui.readings import AnyView, Readings, Which  # noqa: E402
+from tic_tui.saying import Sayer, Saying  # noqa: E402
 from tic_tui.screens.base import View  # noqa: E402
+from tic_tui.screens.dialog import SearchDialog  # noqa: E402
+from tic_tui.screens.faults import FaultsScreen  # noqa: E402
 from tic_tui.screens.help import HelpScreen  # noqa: E402
-from tic_tui.screens.mark import MarkScreen, RetractScreen, Said  # noqa: E402
+from tic_tui.screens.mismatches import MismatchesScreen  # noqa: E402
+from tic_tui.screens.palette import Choice, PaletteScreen, choices  # noqa: E402
 from tic_tui.screens.run import RunScreen  # noqa: E402
 from tic_tui.screens.runs import RunsScreen  # noqa: E402
-from tic_tui.theming import Look, choose, load_all  # noqa: E402
-from tic_tui.widgets.lists import MismatchTable  # noqa: E402
+from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
 
-Sayer = Callable[[Said], str]  # writes one fsynced line, returns its id
 _AGES_S = 2.0
 _NOTICE_S = 6.0
-_LATE_S = 1.5  # a mark that no reading shows after this is "not yet recorded"
 
 
 def _now() -> datetime:
@@ -47,14 +60,19 @@ class TicApp(App[str | None], inherit_bindings=False):
 
     Args:
         target: the store, as `open_reader` takes it.
-        look: the theme; None: the one for this terminal.
+        look: the theme; None: the one for this terminal. wardrobe: all there are; None: the shipped ones.
         say: writes a mark; None: marks cannot be written here, `why_not` says why.
         opener, clock: makes readers, tells the time for ages; tests give their own.
     """
 
     CSS_PATH = "styles/tic.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar = {bindings.RUNS: RunsScreen, bindings.RUN: RunScreen}
+    MODES: ClassVar = {
+        bindings.RUNS: RunsScreen,
+        bindings.RUN: RunScreen,
+        bindings.MISMATCHES: MismatchesScreen,
+        bindings.FAULTS: FaultsScreen,
+    }
     DEFAULT_MODE = bindings.RUNS
 
     def __init__(
@@ -62,6 +80,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         target: str,
         *,
         look: Look | None = None,
+        wardrobe: Wardrobe | None = None,
         glyphs: Glyphs = UNICODE,
         keymap: bindings.Keymap | None = None,
         say: Sayer | None = None,
@@ -70,7 +89,9 @@ class TicApp(App[str | None], inherit_bindings=False):
         clock: Callable[[], datetime] = _now,
     ) -> None:
         self.clock = clock
-        self.look = look or choose(load_all(), "", no_color=terminal.no_color())
+        self._no_color = terminal.no_color()  # before the toolkit takes it out of the environment
+        self.wardrobe = wardrobe or Wardrobe(load_all())
+        self.look = look or choose(self.wardrobe.looks, "", no_color=self._no_color)
         super().__init__(ansi_color=True if self.look.ansi else None)
         self.register_theme(self.look.theme())
         self.theme = self.look.name
@@ -78,17 +99,13 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.glyphs = glyphs
         self.keymap = keymap or bindings.Keymap()
         self.link = Link()
-        self.runs_view: RunsView | None = None
-        self.run_view: RunView | None = None
+        self.readings = Readings()
         self.selected_run: str | None = None
         self.run_missing = False
-        self.frozen_at: datetime | None = None
         self.notice: tuple[str, str] = ("", "dim")
         self.last_frame = ""
         self._metric = ""
-        self._say, self._why_not = say, why_not
-        self._held: dict[type[Any], Any] = {}
-        self._unseen_marks: dict[str, str] = {}
+        self.saying = Saying(self, say, why_not)
         self._notice_timer: Timer | None = None
         self._mouse_on = False
         self.set_class(not glyphs.braille, "-ascii")
@@ -104,12 +121,15 @@ class TicApp(App[str | None], inherit_bindings=False):
             # Without these the process dies in the alternate screen and leaves the terminal unusable.
             loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
         self.set_interval(_AGES_S, self._tick)
+        self.wardrobe.told = lambda found: self.post_message(ThemesRead(found))
+        self.wardrobe.watch()
         self.call_after_refresh(self.feed.start)
 
     async def on_unmount(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
+        self.wardrobe.stop()
         await asyncio.to_thread(self.feed.stop)
 
     def leave(self, *, keep: bool = False) -> None:
@@ -124,6 +144,31 @@ class TicApp(App[str | None], inherit_bindings=False):
     # --- readings ---
 
     @property
+    def runs_view(self) -> RunsView | None:
+        """The newest reading of screen 1 that is shown."""
+        return self.readings.runs
+
+    @property
+    def run_view(self) -> RunView | None:
+        """As `runs_view`, of screen 2."""
+        return self.readings.run
+
+    @property
+    def mismatches_view(self) -> MismatchesView | None:
+        """As `runs_view`, of screen 3."""
+        return self.readings.mismatches
+
+    @property
+    def faults_view(self) -> FaultsView | None:
+        """As `runs_view`, of screen 5."""
+        return self.readings.faults
+
+    @property
+    def frozen_at(self) -> datetime | None:
+        """Since when the picture is held."""
+        return self.readings.frozen_at
+
+    @property
     def view(self) -> View | None:
         """The view in front, under a dialog if there is one."""
         return next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
@@ -131,6 +176,8 @@ class TicApp(App[str | None], inherit_bindings=False):
     def _draw(self) -> None:
         if (view := self.view) is not None:
             view.refresh_all()
+        if isinstance(self.screen, SearchDialog):
+            self.screen.refresh_all()
 
     def _tick(self) -> None:
         if not self.is_headless and terminal.is_gone():
@@ -144,17 +191,25 @@ class TicApp(App[str | None], inherit_bindings=False):
     def on_link_changed(self, message: LinkChanged) -> None:
         self.link = message.link
         if message.link.state == "disconnected" and self.runs_view is not None:
-            self.tell(f"{message.link.detail}; what is shown is as it was read", "gap")
+            self.tell("what is shown is as it was read", "gap")
         self._draw()
 
     def on_runs_fetched(self, message: RunsFetched) -> None:
-        self._take(message, lambda: setattr(self, "runs_view", message.view))
+        self._take("runs", message.view)
 
     def on_run_fetched(self, message: RunFetched) -> None:
         if message.run_id == self.selected_run:
             self.run_missing = message.view is None
-            self._acknowledge(message.view)
-            self._take(message, lambda: setattr(self, "run_view", message.view))
+            self.saying.acknowledge(message.view)
+            self._take("run", message.view)
+
+    def on_mismatches_fetched(self, message: MismatchesFetched) -> None:
+        self._take("mismatches", message.view)
+
+    def on_faults_fetched(self, message: FaultsFetched) -> None:
+        if message.run_id == self.selected_run:
+            self.run_missing = message.view is None
+            self._take("faults", message.view)
 
     def on_query_failed(self, message: QueryFailed) -> None:
         self.tell(f"the store cannot answer: {message.detail}", "gap")
@@ -164,30 +219,41 @@ class TicApp(App[str | None], inherit_bindings=False):
             if isinstance(screen, View) and screen.is_mounted:
                 screen.take_neighbours(message.found)
 
-    def _take(self, message: RunsFetched | RunFetched, apply: Callable[[], None]) -> None:
-        if self.frozen_at is not None:
-            self._held[type(message)] = apply
-            return
-        apply()
+    def _take(self, which: Which, view: AnyView | None) -> None:
+        self.readings.take(which, view)
         self._draw()
 
     def demand_changed(self) -> None:
-        """Says to the feed what is on the screen."""
-        view = self.view
-        run = next((s for s in self.screen_stack if isinstance(s, RunScreen)), None)
-        if view is None or isinstance(view, RunsScreen) or run is None:
-            self.feed.show(Demand())
-            return
-        anchor = run.query_one(MismatchTable).around if run.is_mounted else None
-        self.feed.show(Demand("run", self.selected_run, anchor, self._metric, run.plot_columns()))
+        """Says to the feed what is on the screen: what the view in front asks for, or the one under it."""
+        views = (s for s in reversed(self.screen_stack) if isinstance(s, View) and s.is_mounted)
+        self.feed.show(next((d for d in (v.demand() for v in views) if d is not None), Demand()))
+
+    def select_run(self, run_id: str) -> None:
+        """The run that the screens about one run show from now on."""
+        if run_id != self.selected_run:
+            self.selected_run, self._metric, self.run_missing = run_id, "", False
+            self.readings.forget("run")
+            self.readings.forget("faults")
 
     def show_run(self, run_id: str | None = None) -> None:
         """To screen 2, of this run or of the one selected last."""
-        if run_id is not None and run_id != self.selected_run:
-            self.selected_run, self.run_view, self._metric = run_id, None, ""
-            self.run_missing = False
-            self._held.pop(RunFetched, None)
+        if run_id is not None:
+            self.select_run(run_id)
         self.switch_mode(bindings.RUN)
+
+    async def show_mismatches(self, *, run_id: str | None = None, ask: bool = False) -> None:
+        """To screen 3: of this run, or as it was left; `ask` opens the filter dialog there."""
+        await self.switch_mode(bindings.MISMATCHES)
+        if isinstance(view := self.view, MismatchesScreen):
+            if run_id is not None:
+                view.show_run(run_id)
+            if ask:
+                view.action_filter()
+
+    @property
+    def metric(self) -> str:
+        """The metric to plot; "" the one seen last."""
+        return self._metric
 
     def next_metric(self) -> None:
         """Plots the next metric of the run."""
@@ -195,18 +261,19 @@ class TicApp(App[str | None], inherit_bindings=False):
         if series is None or len(series.metrics) < 2:
             self.tell("this run has no other metric")
             return
-        self._metric = series.metrics[(series.metrics.index(series.metric) + 1) % len(series.metrics)]
+        self.plot_metric(series.metrics[(series.metrics.index(series.metric) + 1) % len(series.metrics)])
+
+    def plot_metric(self, metric: str) -> None:
+        """Plots this metric of the run."""
+        self._metric = metric
         self.demand_changed()
 
     def toggle_freeze(self) -> None:
         """Holds what is shown, or catches up."""
         if self.frozen_at is None:
-            self.frozen_at = self.clock()
+            self.readings.freeze(self.clock())
         else:
-            self.frozen_at = None
-            held, self._held = self._held, {}
-            for apply in held.values():
-                apply()
+            self.readings.thaw()
         self._draw()
 
     # --- what people do ---
@@ -222,65 +289,6 @@ class TicApp(App[str | None], inherit_bindings=False):
     def _clear_notice(self) -> None:
         self.notice = ("", "dim")
         self._draw()
-
-    def _may_write(self) -> bool:
-        if self.keymap.read_only:
-            self.tell("read-only: started with --read-only")
-        elif self._say is None:
-            self.tell(f"marks cannot be written here: {self._why_not}")
-        else:
-            return True
-        return False
-
-    def ask_mark(self, verdict: str) -> None:
-        """Opens the dialog for a mark or a note on what is under the cursor."""
-        if not self._may_write() or self.view is None:
-            return
-        if (about := self.view.target_run()) is None:
-            self.tell("nothing is selected")
-            return
-        self.push_screen(MarkScreen(verdict, *about), self._write)
-
-    def ask_retract(self) -> None:
-        """Opens the dialog that takes a mark back."""
-        if not self._may_write() or self.view is None:
-            return
-        about, seen = self.view.target_run(), self.run_view
-        if about is None or seen is None or str(seen.run.run_id) != about[0]:
-            self.tell("open the run first: its marks are listed there")
-            return
-        marks = [m for m in seen.marks if not m.retracted and m.verdict != "retract"]
-        if not marks:
-            self.tell("this run has no mark in force")
-            return
-        self.push_screen(RetractScreen(about[0], marks), self._write)
-
-    def _write(self, said: Said | None) -> None:
-        if said is not None:
-            self.run_worker(self._write_line(said), exit_on_error=False)
-
-    async def _write_line(self, said: Said) -> None:
-        say = self._say
-        if say is None:
-            return
-        try:
-            # In a thread: an fsync on a network file system may take seconds.
-            mark_id = await asyncio.to_thread(say, said)
-        except Exception as error:  # noqa: BLE001  the person must learn that nothing was written, whatever the cause
-            self.tell(f"NOT written: {str(error).splitlines()[0] if str(error) else type(error).__name__}", "gap")
-            return
-        self._unseen_marks[mark_id] = said.verdict
-        self.tell(f"{said.verdict} written; waiting until the store shows it")
-        self.feed.poke()
-        await asyncio.sleep(_LATE_S)
-        if mark_id in self._unseen_marks:
-            self.tell(f"{said.verdict}: not yet recorded; it is in the spool and will be taken in", "stale")
-
-    def _acknowledge(self, view: RunView | None) -> None:
-        for mark in view.marks if view is not None and self._unseen_marks else ():
-            verdict = self._unseen_marks.pop(str(mark.id), None)
-            if verdict is not None:
-                self.tell(f"{verdict} recorded", "ok")
 
     def copy(self, text: str) -> None:
         """Copies to the terminal's clipboard and to a file, and says how much went where."""
@@ -318,3 +326,40 @@ class TicApp(App[str | None], inherit_bindings=False):
     async def _run_action(self, name: str | None) -> None:
         if name is not None and self.view is not None:
             await self.view.run_action(name)
+
+    def show_palette(self, screen: str) -> None:
+        """Everything that can be gone to or done, by its letters."""
+        entries = choices(self.keymap, screen, self.runs_view, self.run_view, sorted(self.wardrobe.looks))
+        self.push_screen(PaletteScreen(entries), self._run_choice)
+
+    async def _run_choice(self, choice: Choice | None) -> None:
+        if choice is None:
+            return
+        if choice.kind == "run":
+            self.show_run(choice.id)
+        elif choice.kind == "metric":
+            self.show_run()
+            self.plot_metric(choice.id)
+        elif choice.kind == "theme":
+            self.wear(self.wardrobe.looks[choice.id])
+        else:
+            await self._run_action(choice.id)
+
+    def wear(self, look: Look) -> None:
+        """Shows everything in this theme."""
+        if self._no_color and not look.ansi:
+            self.tell("NO_COLOR is set: only the theme without colours is used")
+            return
+        self.look = look
+        self.register_theme(look.theme())
+        self.ansi_color = True if look.ansi else None
+        # A theme that was edited keeps its name: the toolkit is to take its colours all the same.
+        self.theme = "textual-dark"
+        self.theme = look.name
+
+    def on_themes_read(self, message: ThemesRead) -> None:
+        if isinstance(message.found, ConfigError):
+            self.tell(str(message.found).splitlines()[0], "gap")
+        elif (again := message.found.get(self.look.name)) is not None and again != self.look:
+            self.wear(again)
+            self.tell(f"theme {again.name} read again", "ok")

@@ -23,10 +23,12 @@ from tic_daemon.errors import ConfigError
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-RUNS, RUN, INSPECT, HELP, MARK = "runs", "run", "inspect", "help", "mark"
-SCREENS: Final = (RUNS, RUN, INSPECT, HELP, MARK)
-_VIEWS: Final = frozenset({RUNS, RUN, INSPECT})
-_LISTS: Final = frozenset({RUNS, RUN, INSPECT, HELP})
+RUNS, RUN, MISMATCHES, FAULTS, INSPECT = "runs", "run", "mismatches", "faults", "inspect"
+HELP, MARK, FILTER, PALETTE = "help", "mark", "filter", "palette"
+SCREENS: Final = (RUNS, RUN, MISMATCHES, FAULTS, INSPECT, HELP, MARK, FILTER, PALETTE)
+_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, FAULTS, INSPECT})
+_SEARCHES: Final = frozenset({HELP, FILTER, PALETTE})
+_LISTS: Final = _VIEWS | _SEARCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,43 +61,70 @@ def _key(
 
 
 TABLE: Final[tuple[Key, ...]] = (
-    _key("open", "enter", "open", "Go one level deeper: run, then record, with the bytes it came from.", {RUNS, RUN},
-         footer=1),
-    _key("back", "backspace escape", "back", "Return to where you came from.", {RUN, INSPECT}, footer=2),
-    _key("inconclusive", "i", "inconclusive", "Mark the run, attempt or record inconclusive; a reason is required.",
+    _key("open", "enter", "open", "Go one level deeper: run, then record, with the bytes it came from.",
+         {RUNS, RUN, MISMATCHES, FAULTS}, footer=1),
+    _key("back", "escape backspace", "back", "Return to where you came from.", {RUN, MISMATCHES, FAULTS, INSPECT},
+         footer=2),
+    _key("inconclusive", "i", "mark", "Mark the run, attempt or record inconclusive; a reason is required.",
          _VIEWS, writing=True, footer=3),
     _key("note", "m", "note", "Attach a note to the run, attempt or record; a text is required.", _VIEWS,
-         writing=True, footer=8),
+         writing=True, footer=15),
     _key("retract", "R", "retract", "Retract a mark of this run: a new row, nothing is erased.", _VIEWS, writing=True,
-         footer=10),
-    _key("follow", "f", "follow", "Follow the newest mismatch lines again after scrolling back.", {RUN}, footer=4),
+         footer=19),
+    _key("filter", "slash", "filter", "Add a filter: choose a column, then a value or a condition.",
+         {RUN, MISMATCHES}, footer=4),
+    _key("exclude", "exclamation_mark", "exclude", "Leave out what the chosen column says under the cursor.",
+         {MISMATCHES}, footer=5),
+    _key("switch", "o", "filter on/off", "Switch the chosen filter off, or on again.", {MISMATCHES}, footer=13),
+    _key("drop", "d delete", "drop filter", "Remove the chosen filter.", {MISMATCHES}, footer=14),
+    _key("all_runs", "w", "all/one run", "Show the records of all runs, or of the one under the cursor.", {MISMATCHES},
+         footer=20),
+    _key("follow", "f", "follow", "Follow the newest lines again after scrolling back.", {RUN, MISMATCHES}, footer=10),
+    _key("next_fault", "e", "next fault", "To the next fault; from the run or the list of runs to its first one.",
+         {RUNS, RUN, FAULTS, INSPECT}, footer=6),
+    _key("previous_fault", "E", "prev fault", "To the fault before.", {RUNS, RUN, FAULTS, INSPECT}),
+    _key("fold", "o", "copies", "Show or hide the copies of a line that consoles forwarded.", {FAULTS}, footer=8),
+    _key("previous_attempt", "less_than_sign", "older attempt", "The faults of the attempt before.", {FAULTS},
+         footer=21),
+    _key("next_attempt", "greater_than_sign", "newer attempt", "The faults of the next attempt.", {FAULTS}),
     _key("freeze", "space", "freeze", "Freeze what is shown; data goes on being collected. Again to go on.",
-         _VIEWS, footer=5),
-    _key("metric", "p", "next metric", "Plot the next metric of this run.", {RUN}, footer=9),
-    _key("next_panel", "tab", "next panel", "Move between the lists of this screen.", {RUN}, footer=7),
+         _VIEWS, footer=11),
+    _key("metric", "p", "next metric", "Plot the next metric of this run.", {RUN}, footer=17),
+    _key("next_panel", "tab", "next panel", "Move between the lists of this screen.",
+         {RUN, MISMATCHES, FAULTS}, footer=18),
     _key("copy", "y", "copy", "Copy what is selected, with its place (OSC 52, and a file as the fallback).", _VIEWS,
-         footer=6),
+         footer=12),
+    _key("copy_hint", "Y", "copy hint", "Copy what the line on the connection offers, such as an ssh command.", _VIEWS),
     _key("up", "up k", "up", "One line up.", _LISTS),
     _key("down", "down j", "down", "One line down.", _LISTS),
     _key("page_up", "pageup ctrl+b", "page up", "One page up.", _LISTS),
     _key("page_down", "pagedown ctrl+f", "page down", "One page down.", _LISTS),
     _key("top", "g home", "top", "To the first line of all.", _LISTS),
     _key("end", "G end", "end", "To the last line; in a growing list that is following it.", _LISTS),
-    _key("left", "left", "left", "Scroll left.", {INSPECT}),
-    _key("right", "right", "right", "Scroll right.", {INSPECT}),
+    _key("left", "left", "left", "Scroll left; in the table of mismatches: choose the column on the left.",
+         {INSPECT, MISMATCHES}),
+    _key("right", "right", "right", "Scroll right; in the table of mismatches: choose the column on the right.",
+         {INSPECT, MISMATCHES}),
     _key("more", "plus equals_sign", "more lines", "Show more of the file round the record.", {INSPECT}, footer=4),
     _key("fewer", "minus", "fewer lines", "Show less of the file round the record.", {INSPECT}),
     _key("show_runs", "1", "runs", "The list of runs.", _VIEWS),
     _key("show_run", "2", "run", "The run that was selected last.", _VIEWS),
+    _key("show_mismatches", "3", "mismatches", "All mismatch records, with filters.", _VIEWS, footer=7),
+    _key("show_faults", "5", "faults", "The run's faults: the first, what followed on each rank, all.", _VIEWS,
+         footer=9),
+    _key("palette", "colon ctrl+p", "palette", "Find an action, run, metric, screen or theme by a few letters.", _VIEWS,
+         footer=16),
     _key("mouse", "f2", "mouse", "Turn the mouse on or off; off leaves selecting to the terminal.", _VIEWS),
     _key("help", "question_mark f1", "help", "All keys of this screen; type to search, Enter runs one.", _VIEWS,
-         footer=11),
+         footer=22),
     _key("quit", "q ctrl+q ctrl+c", "quit", "Leave the screen. The daemon and the job do not notice.", _VIEWS,
-         footer=12),
+         footer=23),
     _key("quit_keep", "Q", "quit, keep", "Leave, and keep the last frame in the terminal's scrollback.", _VIEWS),
-    _key("run_it", "enter", "run", "Run the selected action.", {HELP}, footer=1),
-    _key("close", "escape", "close", "Close without doing anything.", {HELP, MARK}, footer=2),
+    _key("run_it", "enter", "run", "Run the selected action.", {HELP, PALETTE}, footer=1),
+    _key("close", "escape", "close", "Close without doing anything.", {HELP, MARK, FILTER, PALETTE}, footer=2),
     _key("write", "enter", "write", "Write the mark.", {MARK}, footer=1),
+    _key("choose", "enter", "choose", "Choose the selected column, value or condition.", {FILTER}, footer=1),
+    _key("negate", "tab", "is / is not", "Turn between keeping what is chosen and leaving it out.", {FILTER}, footer=3),
     _key("scope", "tab", "scope", "Change what is marked: the run, the attempt or the record.", {MARK}, footer=3),
 )  # fmt: skip
 
@@ -142,6 +171,8 @@ _SHOWN: Final = {
     "question_mark": "?", "space": "space", "escape": "Esc", "enter": "Enter", "backspace": "Backspace", "tab": "Tab",
     "pageup": "PgUp", "pagedown": "PgDn", "up": "Up", "down": "Down", "left": "Left", "right": "Right", "home": "Home",
     "end": "End", "plus": "+", "equals_sign": "=", "minus": "-", "f1": "F1", "f2": "F2",
+    "slash": "/", "exclamation_mark": "!", "less_than_sign": "<", "greater_than_sign": ">", "colon": ":",
+    "delete": "Del",
 }  # fmt: skip
 
 

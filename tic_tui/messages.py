@@ -7,9 +7,11 @@ from datetime import datetime
 
 from textual.message import Message
 
+from tic_daemon.errors import ConfigError
 from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
 from tic_tui.neighbours import Neighbours
 from tic_tui.safe import NOTHING, Safe
+from tic_tui.theming import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +98,13 @@ class NeighboursFound(Message):
     """The lines round a record, out of its file or not."""
 
     def __init__(self, found: Neighbours) -> None:
+        super().__init__()
+        self.found = found
+
+
+class ThemesRead(Message):
+    """The user's themes were read anew, or one of them is wrong."""
+
+    def __init__(self, found: dict[str, Look] | ConfigError) -> None:
         super().__init__()
         self.found = found

@@ -385,6 +385,7 @@ class FaultsView:
         cascade: the first line of every rank and host, in the order of time; at most 500.
         echoes: copies of a line by a console, by the key of the line itself.
         kinds: kinds and how many there are of each, most first.
+        state: (field, value) of the execution state that the first fault's own log had shown before it.
     """
 
     demand: Demand
@@ -399,6 +400,7 @@ class FaultsView:
     echoes: dict[Key, tuple[Fault, ...]]
     kinds: tuple[tuple[Safe, int], ...]
     read_at: datetime
+    state: tuple[tuple[Safe, Safe], ...] = ()
 
 
 Screen = Literal["runs", "run", "mismatches", "faults"]

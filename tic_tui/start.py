@@ -44,14 +44,16 @@ def run_screen(target: str, settings: Settings = Settings()) -> int:
     keymap = bindings.load_keymap(
         keys if settings.keys is not None or keys.is_file() else None, read_only=settings.read_only
     )
-    look = theming.choose(theming.load_all(config / "themes"), settings.theme, no_color=terminal.no_color())
+    wardrobe = theming.Wardrobe(theming.load_all(config / "themes"), config / "themes")
+    look = theming.choose(wardrobe.looks, settings.theme, no_color=terminal.no_color())
     from tic_tui.app import TicApp  # noqa: PLC0415  settings are refused before a toolkit is loaded
     from tic_tui.marking import sayer  # noqa: PLC0415
 
     say, why_not = sayer(target)
     app = TicApp(
-        target, look=look, glyphs=choose_glyphs(ascii_only=settings.ascii_only), keymap=keymap, say=say, why_not=why_not
-    )
+        target, look=look, wardrobe=wardrobe, glyphs=choose_glyphs(ascii_only=settings.ascii_only), keymap=keymap,
+        say=say, why_not=why_not,
+    )  # fmt: skip
     frame = app.run(mouse=settings.mouse)
     if frame:
         sys.stdout.write(frame + "\n")

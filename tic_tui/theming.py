@@ -12,8 +12,10 @@ locked = "bold #ff5f5f"
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -108,3 +110,58 @@ def choose(looks: Mapping[str, Look], wanted: str, *, no_color: bool) -> Look:
         if candidate in looks:
             return looks[candidate]
     raise ConfigError(f"there is no theme {wanted!r}", "themes: " + ", ".join(sorted(looks)))
+
+
+class Wardrobe:
+    """All themes there are, and those of the user's directory read again when one is saved.
+
+    Args:
+        looks: those there are now. folder: the user's; None: nothing is watched. told: called from a thread of its own
+            with the themes that were read anew, or with what is wrong with one; it must not wait.
+    """
+
+    EVERY_S: Final = 1.0
+
+    def __init__(
+        self,
+        looks: dict[str, Look],
+        folder: Path | None = None,
+        told: Callable[[dict[str, Look] | ConfigError], object] = lambda _: None,
+    ) -> None:
+        self.looks = looks
+        self.told = told
+        self._folder = folder
+        self._seen = self._stamp()
+        self._stop = threading.Event()
+
+    def watch(self) -> None:
+        """Starts to watch. A home directory that hangs keeps nobody from leaving: the thread is a daemon."""
+        if self._folder is not None:
+            threading.Thread(target=self._run, name="tic-themes", daemon=True).start()
+
+    def stop(self) -> None:
+        """Ends the watching."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self.EVERY_S):
+            now = self._stamp()
+            if now == self._seen:
+                continue
+            self._seen = now
+            try:
+                self.looks = load_all(self._folder)
+            except ConfigError as error:
+                self.told(error)
+            else:
+                self.told(self.looks)
+
+    def _stamp(self) -> tuple[tuple[str, int, int], ...]:
+        if self._folder is None:
+            return ()
+        found = []
+        with contextlib.suppress(OSError):
+            for path in sorted(self._folder.glob("*.toml")):
+                seen = path.stat()
+                found.append((path.name, seen.st_mtime_ns, seen.st_size))
+        return tuple(found)

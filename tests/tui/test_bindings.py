@@ -11,15 +11,20 @@ from tic_tui import bindings
 from tic_tui.bindings import SCREENS, TABLE, Keymap, as_markdown, clashes, load_keymap
 from tic_tui.render import chrome
 from tic_tui.render.text import plain
+from tic_tui.screens.faults import FaultsScreen
+from tic_tui.screens.filter import FilterScreen
 from tic_tui.screens.help import HelpScreen, matches
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.screens.mark import MarkScreen, RetractScreen
+from tic_tui.screens.mismatches import MismatchesScreen
+from tic_tui.screens.palette import PaletteScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
 
 CLASSES = {
     "runs": (RunsScreen,), "run": (RunScreen,), "inspect": (InspectScreen,), "help": (HelpScreen,),
-    "mark": (MarkScreen, RetractScreen),
+    "mark": (MarkScreen, RetractScreen), "mismatches": (MismatchesScreen,), "faults": (FaultsScreen,),
+    "filter": (FilterScreen,), "palette": (PaletteScreen,),
 }  # fmt: skip
 
 

@@ -87,12 +87,12 @@ def test_a_number_that_is_no_evidence_never_looks_like_one(shown: tuple[RunsView
 def test_the_run_list_says_state_lock_step_newest_and_age(shown: tuple[RunsView, RunView]) -> None:
     listed = shown[0]
     lines = [
-        plain(runs.row(r, listed.newest.get((r.run_id, r.attempt)), NOW, 120, UNICODE, state=8, selected=False))
+        plain(runs.row(r, listed.newest.get((r.run_id, r.attempt)), NOW, 128, UNICODE, state=8, selected=False))
         for r in listed.runs
     ]
     assert re.search(r"▶ moving ✖ locked +grpo-tiny-a +#1 +11 logprob_mae +\[0\.0968 80\.7x\] +↯ 2 ⚑ yes", lines[0])
-    assert re.search(r"◐ quiet +✓ ok .* 0\.0022 1\.83x +0 - +1 min", lines[1])
-    assert re.search(r"■ ended +· no data +sft-warmup .* 3 d", lines[2])
+    assert re.search(r"◐ quiet +✓ ok .* 0\.0022 1\.83x +0 - +unknown 1 min", lines[1])
+    assert re.search(r"■ ended +· no data +sft-warmup .* unknown 3 d", lines[2])
 
 
 def test_the_banner_names_the_line_that_locked_and_the_newest_evidence(shown: tuple[RunsView, RunView]) -> None:
@@ -207,9 +207,9 @@ def test_connection_words() -> None:
 
 
 def test_the_badge_counts_what_came_while_paused() -> None:
-    paused = plain(chrome.badge(False, 12, 112, 80, UNICODE, focused=True, below=True))
+    paused = plain(chrome.badge("112", False, 12, 80, UNICODE, focused=True, below=True))
     assert "PAUSED" in paused and "+12 new" in paused and "112" in paused
-    assert "FOLLOW" in plain(chrome.badge(True, 0, 112, 80, UNICODE, focused=True, below=False))
+    assert "FOLLOW" in plain(chrome.badge("112", True, 0, 80, UNICODE, focused=True, below=False))
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ async def test_only_what_is_shown_is_asked_for() -> None:
         await s.until(lambda: any("exec_state_now" in sql for sql in s.store.asked))
         assert not any("FROM runs ORDER" in sql for sql in s.store.asked), "the list behind a run is not asked for"
         await s.press("1")
-        await s.until(lambda: s.app.feed._demand == Demand())
+        await s.until(lambda: s.app.feed._demand == Demand("runs"))
         s.store.asked.clear()
         s.store.grow()
         await s.until(lambda: any("FROM runs" in sql for sql in s.store.asked))
@@ -198,11 +198,11 @@ async def test_a_paused_reader_stays_although_thousands_arrive_and_old_rows_leav
         await s.until(lambda: table.follows and table.selected is not None and table.selected.rec_id == 11999)
         await s.press("g")
         await s.until(lambda: table.selected is not None and table.selected.rec_id == 100)
-        assert table.cursor == 0 and len(table.window.rows) < 700
+        assert table.cursor == 0 and len(table.rows) < 700
         for _ in range(30):
             await s.press("pagedown")
             await s.pilot.pause(0.02)
-        assert table.selected.rec_id > 10000 and len(table.window.rows) < 700
+        assert table.selected.rec_id > 10000 and len(table.rows) < 700
 
 
 @pytest.mark.slow
@@ -232,7 +232,7 @@ async def test_freeze_holds_the_picture_and_catches_up() -> None:
         await s.press("space")
         await s.shows("FROZEN since")
         s.store.mismatch(200, "grpo-tiny-a", step=33)
-        await s.until(lambda: s.app._held)
+        await s.until(lambda: s.app.readings.waits)
         assert table.selected is not None and table.selected.rec_id == 139
         await s.press("space")
         await s.until(lambda: table.selected is not None and table.selected.rec_id == 200)
@@ -277,7 +277,7 @@ async def test_a_failed_write_is_said_and_hostile_input_is_defused() -> None:
             s.said.append(what)
             raise OSError(28, "No space left on device")
 
-        s.app._say = broken
+        s.app.saying.say = broken
         await s.press("i")
         s.app.screen.query_one(SafeInput).value = "a\x1b]0;x\x07\u202eb"  # as a paste would
         await s.press("enter")

@@ -13,29 +13,68 @@ from tic_tui.render.text import Builder, Line, clean, clip_left, count, width_of
 
 
 def link_text(link: Link, now: datetime) -> tuple[str, str]:
-    """(words, tone) of the connection: pending, connected since, disconnected (retry in N s)."""
+    """(words, tone) of the connection: pending, connected since, disconnected (retry in N s), a snapshot's age."""
     if link.state == "pending":
         return "pending", "stale"
+    if link.state == "disconnected":
+        since = "" if link.since is None else f" {age(link.since, now)}"
+        return f"disconnected{since} (retry in {link.retry_s} s)", "gap"
+    if link.kind == "file":
+        return f"file, read {clock(link.since)}", "ok"
+    if link.kind == "snapshot":
+        return f"snapshot {age(link.data_at, now)} old", "stale"
+    if link.kind == "several":
+        behind = sum(_badness(one) > 1 for one in link.stores)
+        return f"{len(link.stores)} stores" + (f", {behind} behind" if behind else ""), "stale" if behind else "ok"
+    return f"connected since {clock(link.since)}", "ok"
+
+
+def _badness(link: Link) -> int:
+    """0 live, 1 a file that nobody writes, 2 a snapshot, 3 not read yet, 4 not reached."""
     if link.state == "connected":
-        if link.kind == "file":
-            return f"file, read {clock(link.since)}", "ok"
-        return f"connected since {clock(link.since)}", "ok"
-    since = "" if link.since is None else f" {age(link.since, now)}"
-    return f"disconnected{since} (retry in {link.retry_s} s)", "gap"
+        return {"file": 1, "snapshot": 2}.get(link.kind, 0)
+    return 3 if link.state == "pending" else 4
 
 
-def status_line(
-    crumbs: Sequence[str], link: Link, now: datetime, width: int, glyphs: Glyphs, *, frozen_at: datetime | None = None
-) -> Line:
+def worst(link: Link) -> Link:
+    """The store that is worst to rely on: of several, the one not reached, else the oldest snapshot; or itself."""
+    if link.kind != "several" or not link.stores:
+        return link
+    return max(link.stores, key=lambda one: (_badness(one), -(one.data_at.timestamp() if one.data_at else 0.0)))
+
+
+def hint_of(link: Link) -> str:
+    """What a person can do about the connection, to be copied; "" if nothing."""
+    return str(worst(link).hint or link.hint)
+
+
+def trouble_line(link: Link, now: datetime, key: str, width: int, glyphs: Glyphs) -> Line | None:
+    """What is wrong with the connection and what helps; None while nothing is."""
+    bad = worst(link)
+    if not (bad.detail or bad.hint) or (_badness(bad) < 2 and link.state == "connected"):
+        return None
+    said, _ = link_text(bad, now)
+    said = "disconnected" if bad.state == "disconnected" else said
+    b = Builder(width, glyphs).add(f" {glyphs.unreadable} ", "gap")
+    if link.kind == "several":
+        b.add(f"{clip_left(clean(bad.target or 'a store', glyphs), max(12, width // 4), glyphs.ellipsis)}: ", "title")
+    text = f"{said}: {bad.detail}" if bad.detail else said
+    hint = hint_of(link)
+    offer = f"; {hint} ({key} copies it)" if hint else ""
+    if width_of(clean(text + offer, glyphs)) > b.room and hint:  # what helps goes before what is wrong
+        text, offer = said, f"; {hint}"
+    return b.add(text, "stale").add(offer, "text").line()
+
+
+def status_line(crumbs: Sequence[str], link: Link, now: datetime, width: int, glyphs: Glyphs) -> Line:
     """Where the reader is, and what the screen hangs on."""
     said, tone = link_text(link, now)
-    sign = {"connected": glyphs.moving if link.kind != "file" else glyphs.ended, "pending": glyphs.quiet}
     if width < 60:
-        said = "file" if link.state == "connected" and link.kind == "file" else link.state
-    right = f"{sign.get(link.state, glyphs.unreadable)} {said}"
-    frozen = "" if frozen_at is None else f" FROZEN since {clock(frozen_at)} "
+        short = {"file": "file", "snapshot": said, "several": said}
+        said = short.get(link.kind, link.state) if link.state == "connected" else link.state
+    right = f"{_sign(link, glyphs)} {said}"
     b = Builder(width, glyphs)
-    room = max(8, width - width_of(right) - width_of(frozen) - 5)
+    room = max(8, width - width_of(right) - 5)
     words = list(crumbs)
     # Whole words go first, the least telling ones: the program's name, then what stands at the end.
     while len(words) > 1 and width_of(clean(_joined(words, glyphs), glyphs)) > room:
@@ -43,9 +82,19 @@ def status_line(
     left = _joined(words, glyphs)
     b.add(" ")
     b.add(clip_left(clean(left, glyphs), room, glyphs.ellipsis), "title")
-    if frozen:
-        b.add("  ").add(frozen, "stale")
     return b.right(right + " ", tone).line()
+
+
+def _sign(link: Link, glyphs: Glyphs) -> str:
+    return (glyphs.moving, glyphs.ended, glyphs.quiet, glyphs.quiet, glyphs.unreadable)[_badness(worst(link))]
+
+
+def frozen_line(since: datetime, waits: bool, key: str, width: int, glyphs: Glyphs) -> Line:
+    """The banner of a held picture."""
+    b = Builder(width, glyphs).add(f" {glyphs.quiet} FROZEN since {clock(since)}", "frozen")
+    b.add_if_fits(", newer data waits" if waits else ", nothing newer yet", "frozen")
+    b.add_if_fits(f": {key} goes on", "frozen")
+    return b.fill(" ", "frozen").line()
 
 
 def _joined(words: Sequence[str], glyphs: Glyphs) -> str:
@@ -76,19 +125,20 @@ def _cells(key: Key) -> int:
     return width_of(shown(key.keys[0])) + 1 + width_of(key.label) + 2
 
 
-def badge(follows: bool, unseen: int, total: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool) -> Line:
+def badge(
+    counts: str, follows: bool, unseen: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool
+) -> Line:  # fmt: skip
     """The head of the mismatch table: how many there are, and FOLLOW or PAUSED with what arrived since."""
     b = Builder(width, glyphs)
     b.add(f"{glyphs.cursor if focused else ' '}mismatches ", "key" if focused else "head")
-    b.add(f"{count(total)} ", "text")
-    if follows:
-        b.add(" FOLLOW ", "ok")
-    else:
-        b.add(" PAUSED ", "stale")
-        if unseen > 0:
-            b.add(f" +{count(unseen)} new", "stale")
-        elif below:
-            b.add(" more below", "dim")
+    state, tone = (" FOLLOW ", "ok") if follows else (" PAUSED ", "stale")
+    if width_of(counts) + 1 + width_of(state) <= b.room:  # the badge goes before the counts
+        b.add(f"{counts} ", "text")
+    b.add(state, tone)
+    if not follows and unseen > 0:
+        b.add_if_fits(f" +{count(unseen)} new ", "stale")
+    elif not follows and below:
+        b.add_if_fits(" more below ", "dim")
     return b.add(" ").fill(glyphs.rule, "dim").line()
 
 

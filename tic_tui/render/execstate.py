@@ -44,6 +44,13 @@ def field_text(fields: Iterable[ExecField], name: str) -> tuple[str, bool]:
     return (f"unknown (claimed {', '.join(claimed)})", False) if claimed else ("unknown", False)
 
 
+def at_fault(state: Iterable[tuple[str, str]]) -> str:
+    """The state in which a fault happened, as its own log had shown it before: graph FULL  step unknown ..."""
+    seen = dict(state)
+    labels = dict(_FIELDS) | {"weight_phase": "weights"}
+    return "  ".join(f"{label} {seen.get(name) or 'unknown'}" for name, label in labels.items())
+
+
 def phase_text(phases: Iterable[WeightPhase], role: str) -> str:
     """The weights' phase of a role: residency, then version."""
     mine = {str(p.track): p for p in phases if _role(p) == role}

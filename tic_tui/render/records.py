@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
@@ -11,24 +11,55 @@ from tic_tui.model import Fault, Mark, Mismatch
 from tic_tui.render.banner import first_line
 from tic_tui.render.text import Builder, Line, short
 
-# (name, cells, dropped below this width); the reason takes what is left.
+
+class Column(NamedTuple):
+    """A column of the mismatch table: `filter` is the name to filter it by; it is dropped below `least` cells."""
+
+    name: str
+    cells: int
+    least: int
+    filter: str
+    right: bool = False
+
+
+# In the order in which they stand. Narrow tables lose those with the largest `least` first; the reason takes what is
+# left. Step, value and standing stay to the end.
 _COLUMNS: Final = (
-    ("step", 7, 0), ("value", 10, 0), ("noise", 8, 60), ("metric", 15, 70), ("phase", 8, 92), ("rank", 4, 100),
-    ("policy", 10, 130),
-)  # fmt: skip
+    Column("run", 18, 84, "run_id"),
+    Column("step", 7, 0, "step", right=True),
+    Column("value", 10, 0, "value", right=True),
+    Column("x noise", 8, 60, "noise_ratio", right=True),
+    Column("metric", 15, 70, "metric"),
+    Column("phase", 8, 92, "phase"),
+    Column("rank", 5, 100, "rank", right=True),
+    Column("policy", 10, 130, "policy"),
+    Column("scope", 11, 145, "scope"),
+    Column("weights", 10, 160, "weight_phase"),
+    Column("graph", 18, 180, "graph_mode"),
+)
+STANDING: Final = "standing"
 _STATE: Final = 12
 
 
-def _shown(width: int) -> list[tuple[str, int]]:
-    return [(name, cells) for name, cells, least in _COLUMNS if width >= least]
+def columns(width: int, *, all_runs: bool = False) -> list[Column]:
+    """The columns for which there is room. The run is one only where records of several are shown."""
+    return [c for c in _COLUMNS if width >= c.least and (all_runs or c.name != "run")]
 
 
-def mismatch_header(width: int, glyphs: Glyphs) -> Line:
-    """Column names of the mismatch table."""
+def filter_column(name: str) -> str:
+    """What a column of the table is called in a filter."""
+    return "admissibility" if name == STANDING else next(c.filter for c in _COLUMNS if c.name == name)
+
+
+def mismatch_header(width: int, glyphs: Glyphs, *, chosen: str = "", all_runs: bool = False) -> Line:
+    """Column names of the mismatch table; the chosen one has a sign."""
     b = Builder(width, glyphs).add("  ", "head")
-    for name, cells in _shown(width):
-        b.cell("x noise" if name == "noise" else name, cells, "head", right=name in {"step", "value", "noise", "rank"})
-    return b.cell("standing", _STATE, "head").add("why it is no evidence", "head").line()
+    for c in columns(width, all_runs=all_runs):
+        name = f"{glyphs.ascending}{c.name}" if c.name == chosen else c.name
+        b.cell(name, c.cells, "key" if c.name == chosen else "head", right=c.right)
+    name = f"{glyphs.ascending}{STANDING}" if chosen == STANDING else STANDING
+    b.cell(name, _STATE, "key" if chosen == STANDING else "head")
+    return b.add_if_fits("why it is no evidence", "head").line()
 
 
 def standing(record: Mismatch, glyphs: Glyphs) -> tuple[str, str]:
@@ -41,28 +72,36 @@ def standing(record: Mismatch, glyphs: Glyphs) -> tuple[str, str]:
     return f"{glyphs.admissibility(record.admissibility)} {record.admissibility}", tone
 
 
-def mismatch_row(record: Mismatch, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+def mismatch_row(
+    record: Mismatch, width: int, glyphs: Glyphs, *, selected: bool, all_runs: bool = False
+) -> Line:  # fmt: skip
     """One record. Its number is plain only if it is evidence; else it is in brackets, in the tone of its standing."""
     word, tone = standing(record, glyphs)
     step = "?" if record.step is None else f"{record.step}{'+' if record.step_carried else ''}"
     value = short(record.value)
     ratio = "-" if record.noise_ratio is None else f"{record.noise_ratio:.3g}"
     texts = {
+        "run": record.run_id,
         "step": step,
         "value": value if record.is_evidence else f"[{value}]",
-        "noise": "floor 0" if record.self_repeat == 0 else ratio,
+        "x noise": "floor 0" if record.self_repeat == 0 else ratio,
         "metric": record.metric or "unknown",
         "phase": record.phase or "unknown",
         "rank": "?" if record.rank in {None, ""} else record.rank,
         "policy": record.policy or "unknown",
+        "scope": record.scope or "unknown",
+        "weights": record.weight_phase or "unknown",
+        "graph": record.graph_mode or "unknown",
     }
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
-    for name, cells in _shown(width):
+    for c in columns(width, all_runs=all_runs):
         # Only evidence has a number in colour; the standing beside it says in colour why another has not.
-        plain = name in {"step", "metric"}
-        cell_tone = "text" if plain else "admissible" if name == "value" and record.is_evidence else "dim"
-        b.cell(texts[name], cells, cell_tone, right=name in {"step", "value", "noise", "rank"})
+        plain = c.name in {"step", "metric", "run"}
+        cell_tone = "text" if plain else "admissible" if c.name == "value" and record.is_evidence else "dim"
+        b.cell(texts[c.name], c.cells, cell_tone, right=c.right)
     b.cell(word, _STATE, tone)
+    if record.provisional:
+        b.add_if_fits("still open  ", "stale")
     if not record.is_evidence:
         why = str(record.not_evidence_because or record.reason or "reason unknown")
         b.add(why.removeprefix(f"{record.admissibility}: "), "dim")  # the column before says that word already

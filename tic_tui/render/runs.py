@@ -1,6 +1,7 @@
 """Screen 1: one line a run. Narrow screens lose columns in a stated order, never in the middle of a word:
 
-metric name, attempt, marks, faults, step, age. State, lock, run and the newest number stay to the end.
+what is late in words, ranks, metric name, rate, attempt, marks, faults, step, age. State, lock, run and the newest
+number stay to the end.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from typing import Final
 
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Mismatch, Run
+from tic_tui.model import Facts, Mismatch, Run
+from tic_tui.render.liveness import late, per_step, tone_of
 from tic_tui.render.text import Builder, Line, clean, count, short, width_of
 
 _LOCK: Final = 9
 # (name, cells, dropped below this width)
 _COLUMNS: Final = (
-    ("age", 6, 50), ("step", 7, 58), ("faults", 6, 70), ("marks", 6, 88), ("att", 4, 92), ("metric", 15, 104),
+    ("age", 7, 50), ("step", 7, 58), ("faults", 6, 70), ("marks", 6, 88), ("att", 4, 92), ("rate", 11, 104),
+    ("metric", 15, 128), ("ranks", 9, 140), ("late", 34, 180),
 )  # fmt: skip
 _VALUE: Final = 16
 
@@ -80,20 +83,27 @@ def header(width: int, state: int, glyphs: Glyphs) -> Line:
         b.cell("faults", 6, "head", right=True)
     if has("marks", width):
         b.cell("marked", 6, "head")
+    if has("rate", width):
+        b.cell("rate", 11, "head", right=True)
+    if has("ranks", width):
+        b.cell("watched", 9, "head", right=True)
     if has("age", width):
-        b.cell("age", 6, "head")
+        b.cell("age", 7, "head")
+    if has("late", width):
+        b.add("newest number", "head")
     return b.line()
 
 
 def row(
-    run: Run, newest: Mismatch | None, now: datetime, width: int, glyphs: Glyphs, *, state: int, selected: bool
-) -> Line:
+    run: Run, newest: Mismatch | None, now: datetime, width: int, glyphs: Glyphs, *, state: int, selected: bool,
+    facts: Facts | None = None,
+) -> Line:  # fmt: skip
     """One run; `state` is the width of the state column."""
     word, tone = standing(run, newest)
     sign = {"locked": glyphs.locked, "suspect": glyphs.suspect, "ok": glyphs.admissible}.get(word, glyphs.unknown)
-    state_tone = {"moving": "ok", "unreadable": "gap", "silent": "stale", "ended": "dim"}.get(run.state, "text")
+    slow = late(newest.observed_at if newest is not None else None, run, facts, now)
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
-    b.cell(f"{glyphs.state(run.state)} {run.state}", state, state_tone)
+    b.cell(f"{glyphs.state(run.state)} {run.state}", state, tone_of(run.state))
     b.cell(f"{sign} {word}", _LOCK, tone)
     b.cell(run.run_id, run_width(width, state), "title" if selected else "text")
     if has("att", width):
@@ -108,9 +118,24 @@ def row(
         b.cell(text, 6, "locked" if run.locked else "suspect" if run.faults else "dim", right=True)
     if has("marks", width):
         b.cell(f"{glyphs.mark} yes" if run.marked else "-", 6, "suspect" if run.marked else "dim")
+    if has("rate", width):
+        b.cell(per_step(facts.steps_per_s if facts is not None else None), 11, "dim", right=True)
+    if has("ranks", width):
+        b.cell(*_ranks(facts), right=True)
     if has("age", width):
-        b.cell(age(run.last_observed_at, now), 6, "dim")
+        old = age(run.last_observed_at, now)
+        b.cell(old, 7, "stale" if slow else "dim")
+    if has("late", width):
+        b.add(slow or "-", "stale" if slow else "dim")
     return b.line()
+
+
+def _ranks(facts: Facts | None) -> tuple[str, int, str]:
+    """(text, cells, tone) of how many ranks are watched of how many that are known of."""
+    if facts is None or not facts.ranks_expected:
+        return "-", 9, "dim"
+    full = facts.ranks_watched >= facts.ranks_expected
+    return f"{facts.ranks_watched} of {facts.ranks_expected}", 9, "dim" if full else "stale"
 
 
 def number_tone(record: Mismatch | None) -> str:

@@ -18,7 +18,7 @@ from tic_tui.safe import Safe, safe
 
 TONES: Final = (
     "text", "dim", "title", "key", "head", "locked", "suspect", "admissible", "stale", "gap", "rollout", "trainer",
-    "notice", "banner", "ok", "cursor",
+    "notice", "banner", "frozen", "ok", "cursor",
 )  # fmt: skip
 
 

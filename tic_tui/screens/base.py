@@ -10,6 +10,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from tic_tui import bindings
+from tic_tui.model import Demand
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome
 from tic_tui.widgets.painted import Listing, Painted, tic_app
@@ -22,6 +23,8 @@ class View(Screen[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield Painted(id="status")
+        yield Painted(id="trouble")
+        yield Painted(id="frozen")
         with Vertical(id="body"):
             yield from self.body()
         yield Painted(id="footer")
@@ -46,6 +49,10 @@ class View(Screen[None], inherit_bindings=False):
         """What `y` copies here; "" for nothing."""
         raise NotImplementedError
 
+    def demand(self) -> Demand | None:
+        """What it asks for; None: what the view asks for that it was opened from."""
+        return None
+
     def take_neighbours(self, found: Neighbours) -> None:
         """The lines round a record that this view asked for."""
 
@@ -54,9 +61,16 @@ class View(Screen[None], inherit_bindings=False):
         app = tic_app(self)
         now = tic_app(self).clock()
         width = self.size.width
-        self.query_one("#status", Painted).paint(
-            [chrome.status_line(self.crumbs(), app.link, now, width, app.glyphs, frozen_at=app.frozen_at)]
-        )
+        self.query_one("#status", Painted).paint([chrome.status_line(self.crumbs(), app.link, now, width, app.glyphs)])
+        key = bindings.shown(app.keymap.find("copy_hint").keys[0])
+        wrong, trouble = chrome.trouble_line(app.link, now, key, width, app.glyphs), self.query_one("#trouble", Painted)
+        trouble.display = wrong is not None
+        trouble.paint([wrong] if wrong is not None else [])
+        frozen, banner = app.frozen_at, self.query_one("#frozen", Painted)
+        banner.display = frozen is not None
+        if frozen is not None:
+            key = bindings.shown(app.keymap.find("freeze").keys[0])
+            banner.paint([chrome.frozen_line(frozen, app.readings.waits, key, width, app.glyphs)])
         keys = app.keymap.footer(self.name_in_table)
         text, tone = app.notice
         self.query_one("#footer", Painted).paint([chrome.footer(keys, text, tone, width, app.glyphs)])
@@ -107,25 +121,52 @@ class View(Screen[None], inherit_bindings=False):
             self.listing.to_end()
 
     def action_inconclusive(self) -> None:
-        tic_app(self).ask_mark("inconclusive")
+        tic_app(self).saying.ask_mark("inconclusive")
 
     def action_note(self) -> None:
-        tic_app(self).ask_mark("note")
+        tic_app(self).saying.ask_mark("note")
 
     def action_retract(self) -> None:
-        tic_app(self).ask_retract()
+        tic_app(self).saying.ask_retract()
 
     def action_freeze(self) -> None:
         tic_app(self).toggle_freeze()
 
     def action_copy(self) -> None:
-        tic_app(self).copy(self.copy_text())
+        tic_app(self).copy(self.copy_text() or chrome.hint_of(tic_app(self).link))
+
+    def action_copy_hint(self) -> None:
+        hint = chrome.hint_of(tic_app(self).link)
+        if hint:
+            tic_app(self).copy(hint)
+        else:
+            tic_app(self).tell("the connection offers nothing to copy")
 
     def action_show_runs(self) -> None:
         tic_app(self).switch_mode(bindings.RUNS)
 
     def action_show_run(self) -> None:
         tic_app(self).show_run()
+
+    async def action_show_mismatches(self) -> None:
+        await tic_app(self).show_mismatches()
+
+    async def action_show_faults(self) -> None:
+        await tic_app(self).switch_mode(bindings.FAULTS)
+
+    async def action_next_fault(self) -> None:
+        """Here: to the first fault of what is under the cursor. Screen 5 goes from fault to fault."""
+        if (about := self.target_run()) is None:
+            tic_app(self).tell("nothing is selected")
+            return
+        tic_app(self).select_run(about[0])
+        await tic_app(self).switch_mode(bindings.FAULTS)
+
+    async def action_previous_fault(self) -> None:
+        await View.action_next_fault(self)
+
+    def action_palette(self) -> None:
+        tic_app(self).show_palette(self.name_in_table)
 
     def action_mouse(self) -> None:
         tic_app(self).toggle_mouse()

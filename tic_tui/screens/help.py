@@ -6,13 +6,13 @@ import textwrap
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 
 from tic_tui import bindings
 from tic_tui.bindings import Key, shown
 from tic_tui.render import chrome
 from tic_tui.render.text import Builder, Line
 from tic_tui.screens.base import TABLE
+from tic_tui.screens.dialog import SearchDialog
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 from tic_tui.widgets.safe_input import SafeInput
@@ -24,7 +24,7 @@ def matches(key: Key, words: str) -> bool:
     return all(word in text for word in words.lower().split())
 
 
-class HelpScreen(ModalScreen[str | None], inherit_bindings=False):
+class HelpScreen(SearchDialog[str]):
     """Dismissed with the id of the action to run, or None."""
 
     BINDINGS = TABLE.textual(bindings.HELP)
@@ -41,28 +41,12 @@ class HelpScreen(ModalScreen[str | None], inherit_bindings=False):
             yield LineList(id="help-list")
             yield Painted(id="help-footer")
 
-    def on_mount(self) -> None:
-        self.query_one(SafeInput).focus()
-        self.call_after_refresh(self._search, "")
-
-    def on_resize(self) -> None:
-        self.call_after_refresh(self._search, self.query_one(SafeInput).value)
-
-    def on_input_changed(self, event: SafeInput.Changed) -> None:
-        self._search(event.value)
-
-    def on_input_submitted(self) -> None:
-        self.action_run_it()
-
-    def _search(self, words: str) -> None:
-        app, listing = tic_app(self), self.query_one(LineList)
-        self._found = [k for k in app.keymap.on(self._for) if matches(k, words)]
-        found = self._found
-        listing.cursor = 0
-        listing.show(lambda width: [self._row(k, width) for k in found])
-        glyphs = app.glyphs
-        title = chrome.panel_head("keys", f"of screen {self._for}", self.query_one("#help-title").size.width, glyphs)
-        self.query_one("#help-title", Painted).paint([title])
+    def search(self) -> None:
+        app, title = tic_app(self), self.query_one("#help-title", Painted)
+        self._found = found = [k for k in app.keymap.on(self._for) if matches(k, self.typed)]
+        self.listing.cursor = 0
+        self.listing.show(lambda width: [self._row(k, width) for k in found])
+        title.paint([chrome.panel_head("keys", f"of screen {self._for}", title.size.width, app.glyphs)])
         self._explain()
 
     def on_listing_moved(self) -> None:
@@ -72,37 +56,18 @@ class HelpScreen(ModalScreen[str | None], inherit_bindings=False):
         """The whole sentence of the selected action, which its row may be too narrow for."""
         app, panel = tic_app(self), self.query_one("#help-footer", Painted)
         width, glyphs = max(1, panel.size.width), app.glyphs
-        text = self._found[self.query_one(LineList).cursor].help if self._found else "no key of this screen does that"
+        text = self._found[self.listing.cursor].help if self._found else "no key of this screen does that"
         lines = [*textwrap.wrap(text, width), "", ""][:2]
         foot = chrome.footer(app.keymap.footer(bindings.HELP), "", "dim", width, glyphs)
         panel.paint([*(Builder(width, glyphs).add(line, "title").line() for line in lines), foot])
 
     def _row(self, key: Key, width: int) -> Line:
         b = Builder(width, tic_app(self).glyphs).add(" ")
-        b.cell(" ".join(shown(k) for k in key.keys), 14, "key").cell(key.label, 13, "title")
+        b.cell(" ".join(shown(k) for k in key.keys), 14, "key").cell(key.label, 14, "title")
         return b.add(key.help, "text").line()
 
-    def action_up(self) -> None:
-        self.query_one(LineList).move(-1)
-
-    def action_down(self) -> None:
-        self.query_one(LineList).move(1)
-
-    def action_page_up(self) -> None:
-        self.query_one(LineList).page(-1)
-
-    def action_page_down(self) -> None:
-        self.query_one(LineList).page(1)
-
-    def action_top(self) -> None:
-        self.query_one(LineList).to_top()
-
-    def action_end(self) -> None:
-        self.query_one(LineList).to_end()
+    def take(self) -> None:
+        self.dismiss(self._found[self.listing.cursor].id if self._found else None)
 
     def action_run_it(self) -> None:
-        listing = self.query_one(LineList)
-        self.dismiss(self._found[listing.cursor].id if self._found else None)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
+        self.take()

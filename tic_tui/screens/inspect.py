@@ -37,11 +37,18 @@ class InspectScreen(View):
         return ("tic", f"{self.item.run_id} #{self.item.attempt}", kind, f"line {self.item.line_no}")
 
     def sync(self) -> None:
-        view = tic_app(self).run_view
-        if view is not None:
-            newer = view.window.rows if isinstance(self.item, Mismatch) else view.faults
-            self.item = next((i for i in newer if i.key == self.item.key), self.item)
+        self.item = self._newer() or self.item
         self.query_one(DetailPane).show_item(self.item)
+
+    def _newer(self) -> Mismatch | Fault | None:
+        """What became of it in the newest readings: its standing may have changed, or its record been completed."""
+        app, item = tic_app(self), self.item
+        if isinstance(item, Fault):
+            return next((f for f in self._faults() if f.key == item.key), None)
+        views = (app.run_view, app.mismatches_view)
+        rows = [r for v in views if v is not None for r in v.window.rows if r.store_id == item.store_id]
+        same = [r for r in rows if r.key == item.key]
+        return next(iter(same or [r for r in rows if r.target == item.target]), None)
 
     def take_neighbours(self, found: Neighbours) -> None:
         self.query_one(DetailPane).take(found)
@@ -52,6 +59,32 @@ class InspectScreen(View):
 
     def copy_text(self) -> str:
         return f"{self.item.place} offset {self.item.byte_offset} length {self.item.byte_length}\n{self.item.raw}"
+
+    async def action_next_fault(self) -> None:
+        await self._jump(1)
+
+    async def action_previous_fault(self) -> None:
+        await self._jump(-1)
+
+    async def _jump(self, by: int) -> None:
+        """From fault to fault; from a record to the faults of its run."""
+        if isinstance(self.item, Mismatch):
+            await View.action_next_fault(self)
+            return
+        keys = [f.key for f in self._faults()]
+        at = keys.index(self.item.key) + by if self.item.key in keys else -1
+        if not 0 <= at < len(keys):
+            tic_app(self).tell("there is no later fault here" if by > 0 else "there is no earlier fault here")
+            return
+        self.item = self._faults()[at]
+        self.refresh_all()
+
+    def _faults(self) -> Sequence[Fault]:
+        """The faults among which it is, as far as they are read."""
+        run, own = tic_app(self).run_view, tic_app(self).faults_view
+        lists: list[Sequence[Fault]] = [own.faults.rows, own.cascade] if own is not None else []
+        lists += [run.faults] if run is not None else []
+        return next((rows for rows in lists if any(f.key == self.item.key for f in rows)), ())
 
     def action_back(self) -> None:
         tic_app(self).pop_screen()

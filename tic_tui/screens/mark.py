@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -35,6 +36,11 @@ class ReasonScreen(ModalScreen[Said | None], inherit_bindings=False):
     """A dialog round one input, the reason; a subclass draws it and says what Enter writes."""
 
     BINDINGS = TABLE.textual(bindings.MARK)
+    scope_label: ClassVar[str] = "scope"  # what the key that chooses does here
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._complaint = ""
 
     def on_mount(self) -> None:
         self.query_one(SafeInput).focus()
@@ -45,6 +51,24 @@ class ReasonScreen(ModalScreen[Said | None], inherit_bindings=False):
 
     def on_input_submitted(self) -> None:
         self.action_write()
+
+    def on_input_changed(self) -> None:
+        if self._complaint:
+            self._complaint = ""
+            self._draw()
+
+    def complain(self, text: str) -> None:
+        """Says what is missing, until something is typed."""
+        self._complaint = text
+        self._draw()
+
+    def foot(self, width: int) -> Line:
+        """The keys, as the user has them, or the complaint."""
+        app = tic_app(self)
+        if self._complaint:
+            return Builder(width, app.glyphs).add(self._complaint, "stale").line()
+        keys = [replace(k, label=self.scope_label) if k.id == "scope" else k for k in app.keymap.footer(bindings.MARK)]
+        return chrome.footer(keys, "", "dim", width, app.glyphs)
 
     def _draw(self) -> None:
         raise NotImplementedError
@@ -64,7 +88,6 @@ class MarkScreen(ReasonScreen):
         self._verdict, self._run, self._attempt, self._record = verdict, run_id, attempt, record
         self._scopes = ["run"] + ["attempt"] * (attempt is not None) + ["record"] * bool(record)
         self._scope = "run"
-        self._complaint = ""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog small"):
@@ -79,11 +102,7 @@ class MarkScreen(ReasonScreen):
         title = "mark inconclusive" if self._verdict == "inconclusive" else "note"
         self.query_one("#mark-title", Painted).paint([chrome.panel_head(title, self._run, width, glyphs)])
         self.query_one("#mark-scope", Painted).paint([self._scope_line(width), Builder(width, glyphs).line()])
-        if self._complaint:
-            foot = Builder(width, glyphs).add(self._complaint, "stale").line()
-        else:
-            foot = chrome.footer(app.keymap.footer(bindings.MARK), "", "dim", width, glyphs)
-        self.query_one("#mark-foot", Painted).paint([Builder(width, glyphs).line(), foot])
+        self.query_one("#mark-foot", Painted).paint([Builder(width, glyphs).line(), self.foot(width)])
 
     def _scope_line(self, width: int) -> Line:
         glyphs = tic_app(self).glyphs
@@ -97,11 +116,6 @@ class MarkScreen(ReasonScreen):
             b.add("  ")
         return b.line()
 
-    def on_input_changed(self) -> None:
-        if self._complaint:
-            self._complaint = ""
-            self._draw()
-
     def action_scope(self) -> None:
         self._scope = self._scopes[(self._scopes.index(self._scope) + 1) % len(self._scopes)]
         self._draw()
@@ -109,10 +123,8 @@ class MarkScreen(ReasonScreen):
     def action_write(self) -> None:
         reason = self.query_one(SafeInput).value.strip()
         if not reason:
-            self._complaint = "a reason is required: what makes this inconclusive?"
-            if self._verdict == "note":
-                self._complaint = "a note needs a text"
-            self._draw()
+            note = self._verdict == "note"
+            self.complain("a note needs a text" if note else "a reason is required: what makes this inconclusive?")
             return
         attempt = None if self._scope == "run" else self._attempt
         target = self._record if self._scope == "record" else ""
@@ -122,11 +134,12 @@ class MarkScreen(ReasonScreen):
 class RetractScreen(ReasonScreen):
     """Chooses one of the marks in force, and asks why it is taken back."""
 
+    scope_label = "next mark"
+
     def __init__(self, run_id: str, marks: Sequence[Mark]) -> None:
         super().__init__()
         self._run = run_id
         self._marks = marks
-        self._complaint = ""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
@@ -145,10 +158,7 @@ class RetractScreen(ReasonScreen):
         self.query_one(LineList).show(
             lambda width: [records.mark_row(m, now, width, glyphs, selected=False) for m in marks]
         )
-        tab = shown_choice(app.keymap)
-        text = self._complaint or f"{tab} next mark   Enter write   Esc close"
-        foot = Builder(width, glyphs).add(text, "stale" if self._complaint else "dim").line()
-        self.query_one("#mark-foot", Painted).paint([foot])
+        self.query_one("#mark-foot", Painted).paint([self.foot(width)])
 
     def action_scope(self) -> None:
         listing = self.query_one(LineList)
@@ -157,13 +167,7 @@ class RetractScreen(ReasonScreen):
     def action_write(self) -> None:
         reason = self.query_one(SafeInput).value.strip()
         if not reason:
-            self._complaint = "a reason is required"
-            self._draw()
+            self.complain("a reason is required")
             return
         mark = self._marks[self.query_one(LineList).cursor]
         self.dismiss(Said(str(mark.run_id), mark.attempt, str(mark.scope), str(mark.id), "retract", reason))
-
-
-def shown_choice(keymap: bindings.Keymap) -> str:
-    """The key that chooses, as the user has it."""
-    return bindings.shown(keymap.find("scope").keys[0])

@@ -1,7 +1,7 @@
 """Screen 2: one run. The lock first, then the state in which its numbers are made, then the numbers.
 
-Panels are left out in this order: the plot below 30 lines or 70 cells; below 16 lines marks, faults and the execution
-state. The lock, the newest number that is evidence, and the table stay.
+Panels are left out in this order: the plot below 30 lines or 70 cells; below 16 lines marks, faults, the execution
+state and how it goes on. The lock, the newest number that is evidence, and the table stay.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tic_tui import bindings
-from tic_tui.model import Fault, Mismatch, RunView
-from tic_tui.render import banner, chrome, execstate, plot, records
+from tic_tui.model import Demand, Fault, Mismatch, RunView
+from tic_tui.render import banner, chrome, execstate, liveness, plot, records
 from tic_tui.render.text import Builder, Line, count
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
@@ -35,6 +35,7 @@ class RunScreen(View):
 
     def body(self) -> ComposeResult:
         yield Painted(id="banner")
+        yield Painted(id="live")
         yield Painted(id="state")
         yield Painted(id="plot")
         yield Painted(id="marks")
@@ -60,6 +61,10 @@ class RunScreen(View):
         crumbs = (f"{name} #{run.attempt}{ours}", f"{app.glyphs.state(run.state)} {run.state}", step)
         return crumbs[:2] if self.size.width < 60 else ("tic", *crumbs)
 
+    def demand(self) -> Demand:
+        app, around = tic_app(self), self.query_one(MismatchTable).around
+        return Demand("run", app.selected_run, around, app.metric, self.plot_columns())
+
     # --- drawing ---
 
     def sync(self) -> None:
@@ -80,6 +85,9 @@ class RunScreen(View):
         tall = self.size.height >= 16
         self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs, tall=tall))
         self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs) if tall else [])
+        newest = max((r.observed_at for r in view.window.rows), default=None) if not view.window.newer else None
+        live = liveness.line(view.run, view.facts, newest, now, width, app.glyphs)
+        self.query_one("#live", Painted).paint([live] if tall else [])
         self._sync_plot(view)
         self.query_one("#marks", Painted).paint(self._marks(view, now))
         self._sync_faults(view)
@@ -90,7 +98,7 @@ class RunScreen(View):
         """Which panels there are. Each is set once a drawing: off and on again would cost a layout."""
         tall, there = self.size.height >= 16, view is not None
         self.query_one("#none").display = not there
-        for selector in ("#banner", "#state", "#marks", "#mismatch-head", "#mismatches"):
+        for selector in ("#banner", "#live", "#state", "#marks", "#mismatch-head", "#mismatches"):
             self.query_one(selector).display = there
         self.query_one("#plot").display = there and self.plot_height() > 0
         self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
@@ -142,14 +150,14 @@ class RunScreen(View):
             self._total_at_pause = view.run.mismatches
         width = self.size.width
         line = chrome.badge(
-            table.follows, view.run.mismatches - self._total_at_pause, view.run.mismatches, width, app.glyphs,
+            count(view.run.mismatches), table.follows, view.run.mismatches - self._total_at_pause, width, app.glyphs,
             focused=self.focused is table, below=table.cursor < table.row_count - 1,
         )  # fmt: skip
         self.query_one("#mismatch-head", Painted).paint([line, records.mismatch_header(width, app.glyphs)])
 
     # --- what the lists say ---
 
-    def on_mismatch_table_anchored(self, event: MismatchTable.Anchored) -> None:
+    def on_anchored(self) -> None:
         tic_app(self).demand_changed()
         if tic_app(self).run_view is not None:
             self._head(tic_app(self).run_view)  # type: ignore[arg-type]  # tested in the line above
@@ -195,6 +203,12 @@ class RunScreen(View):
         self.set_focus(table)
         table.follow()
         self.on_listing_moved()
+
+    async def action_show_mismatches(self) -> None:
+        await tic_app(self).show_mismatches(run_id=tic_app(self).selected_run)
+
+    async def action_filter(self) -> None:
+        await tic_app(self).show_mismatches(run_id=tic_app(self).selected_run, ask=True)
 
     def action_metric(self) -> None:
         tic_app(self).next_metric()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 
 from tic_tui import bindings
+from tic_tui.model import Demand
 from tic_tui.render import runs
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import RunList
@@ -49,6 +50,9 @@ class RunsScreen(View):
             empty.paint(runs.empty(read, trouble, app.target, self.size.width, app.glyphs))
         elif self.focused is None:
             listing.focus()
+
+    def demand(self) -> Demand:
+        return Demand("runs")
 
     def target_run(self) -> tuple[str, int | None, str] | None:
         run = self.query_one(RunList).selected

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from textual.geometry import Size
-from textual.message import Message
 from textual.strip import Strip
 
-from tic_tui.model import FIRST, Fault, Key, Mismatch, Run, RunsView, Window
+from tic_tui.model import Fault, Mismatch, Run, RunsView, Window
 from tic_tui.render import records, runs
 from tic_tui.render.text import Line, plain, width_of
 from tic_tui.widgets.painted import Listing, strip_of, tic_app
+from tic_tui.widgets.windowed import WindowTable
 
 
 class RunList(Listing):
@@ -45,102 +45,40 @@ class RunList(Listing):
         run = self.view.runs[index]
         newest = self.view.newest.get((str(run.run_id), run.attempt))
         now, glyphs = tic_app(self).clock(), tic_app(self).glyphs
-        return runs.row(run, newest, now, width, glyphs, state=self.state_width, selected=selected)
+        facts = self.view.facts.get(str(run.run_id))
+        return runs.row(run, newest, now, width, glyphs, state=self.state_width, selected=selected, facts=facts)
 
 
-class MismatchTable(Listing):
-    """Records of one run, oldest first. At the end it follows; scrolled back it stays on the record where it is."""
+class MismatchTable(WindowTable[Mismatch]):
+    """Mismatch records, oldest first. `column` is the one that a key may act on; "" where none does."""
 
-    class Anchored(Message):
-        """The table wants the rows around `anchor`, or the newest ones (None)."""
-
-        def __init__(self, anchor: Key | None) -> None:
-            super().__init__()
-            self.anchor = anchor
-
-    EDGE = 40  # rows from the window's edge at which more are asked for
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None, column: str = "") -> None:
         super().__init__(id=id)
-        self.window = Window()
-        self.follows = True
-        self.around: Key | None = None
-        self._to_first = False
-
-    @property
-    def row_count(self) -> int:
-        return len(self.window.rows)
-
-    @property
-    def selected(self) -> Mismatch | None:
-        """The record under the cursor."""
-        return self.window.rows[self.cursor] if self.window.rows else None
+        self.column = column
+        self.all_runs = False
 
     def show(self, window: Window) -> None:
-        """Shows a reading. The record under the cursor stays on its line of the terminal."""
-        was, on_line = self.selected, self.cursor - self.scroll_offset.y
-        self.window = window
-        rows = window.rows
-        if self.follows and not window.newer:
-            self.cursor = len(rows) - 1
-        elif self._to_first and not window.older:
-            self.cursor, on_line, self._to_first = 0, 0, False
-        elif was is not None and rows:
-            self.cursor = max((n for n, r in enumerate(rows) if r.key <= was.key), default=0)
-        self.repaint()
-        if self.follows:
-            self.scroll_to(y=max(0, len(rows) - self.size.height), animate=False)
-        else:
-            self.scroll_to(y=max(0, self.cursor - max(0, on_line)), animate=False)
+        """Shows a reading."""
+        self.show_rows(window.rows, older=window.older, newer=window.newer)
 
-    def clear(self) -> None:
-        """For another run."""
-        self.window, self.follows, self.around, self.cursor, self._to_first = Window(), True, None, 0, False
-        self.repaint()
+    def same(self, old: Mismatch, new: Mismatch) -> bool:
+        # A record that was still open is followed by its final row, at the same place and with another key.
+        return (old.store_id, old.target) == (new.store_id, new.target)
 
-    def move_to(self, index: int) -> None:
-        super().move_to(index)
-        at_end = self.cursor >= self.row_count - 1 and not self.window.newer
-        record = self.selected
-        if at_end or record is None:
-            self._ask(None)
-        elif self.around is None or self._near_edge():
-            self._ask(record.key)
+    def columns(self) -> list[records.Column]:
+        """The columns that there is room for."""
+        return records.columns(self.line_width, all_runs=self.all_runs)
 
-    def _near_edge(self) -> bool:
-        near_top = self.window.older and self.cursor < self.EDGE
-        near_end = self.window.newer and self.cursor >= self.row_count - self.EDGE
-        return near_top or near_end
-
-    def _ask(self, anchor: Key | None) -> None:
-        self.follows = anchor is None
-        if anchor != self.around:
-            self.around = anchor
-            self.post_message(self.Anchored(anchor))
-
-    def follow(self) -> None:
-        """Back to the newest record."""
-        self._to_first = False
-        self.cursor = max(0, self.row_count - 1)
-        self._ask(None)
-        self.scroll_to(y=max(0, self.row_count - self.size.height), animate=False)
-        self.repaint()
-
-    def to_end(self) -> None:
-        self.follow()
-        self.post_message(self.Moved(self))
-
-    def to_top(self) -> None:
-        """To the run's first record, which may lie outside the window."""
-        if not self.window.older:
-            self.move_to(0)
-            return
-        self._to_first = True
-        self.follows = False
-        self._ask(FIRST)
+    def next_column(self, step: int) -> None:
+        """Chooses the next column to the right, or with -1 to the left."""
+        names = [c.name for c in self.columns()] + [records.STANDING]
+        at = names.index(self.column) if self.column in names else 0
+        self.column = names[max(0, min(len(names) - 1, at + step))]
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
-        return records.mismatch_row(self.window.rows[index], width, tic_app(self).glyphs, selected=selected)
+        return records.mismatch_row(
+            self.rows[index], width, tic_app(self).glyphs, selected=selected, all_runs=self.all_runs
+        )
 
 
 class FaultList(Listing):

@@ -1,0 +1,62 @@
+"""What was read last of each screen, and what freezing holds back of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
+
+Which = Literal["runs", "run", "mismatches", "faults"]
+AnyView = RunsView | RunView | MismatchesView | FaultsView
+
+
+def _asks(view: AnyView) -> object:
+    """What a reading answers: a person who asks for something else while frozen is to get it."""
+    if isinstance(view, RunsView):
+        return None
+    return view.run.run_id if isinstance(view, RunView) else view.demand
+
+
+@dataclass(slots=True)
+class Readings:
+    """The newest reading of each screen. Frozen, newer answers to what is shown wait; data goes on being collected."""
+
+    runs: RunsView | None = None
+    run: RunView | None = None
+    mismatches: MismatchesView | None = None
+    faults: FaultsView | None = None
+    frozen_at: datetime | None = None
+    _held: dict[Which, AnyView | None] = field(default_factory=dict)
+
+    def take(self, which: Which, view: AnyView | None) -> bool:
+        """Takes a reading; whether it is shown now."""
+        shown: AnyView | None = getattr(self, which)
+        if self.frozen_at is not None and shown is not None and (view is None or _asks(view) == _asks(shown)):
+            self._held[which] = view
+            return False
+        self._held.pop(which, None)
+        setattr(self, which, view)
+        return True
+
+    @property
+    def waits(self) -> bool:
+        """Something newer than what is shown has been read."""
+        return bool(self._held)
+
+    def forget(self, which: Which) -> None:
+        """For another run: what is known of the last one says nothing about it."""
+        self._held.pop(which, None)
+        setattr(self, which, None)
+
+    def freeze(self, now: datetime) -> None:
+        """Holds what is shown."""
+        self.frozen_at = now
+
+    def thaw(self) -> None:
+        """Shows what was read meanwhile."""
+        self.frozen_at = None
+        held, self._held = self._held, {}
+        for which, view in held.items():
+            setattr(self, which, view)

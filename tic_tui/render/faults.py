@@ -1,0 +1,140 @@
+"""Lines of screen 5: the card of the first fault, what followed on each rank, and every fault with its verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+from tic_tui.age import age, day_and_clock
+from tic_tui.glyphs import Glyphs
+from tic_tui.model import Fault, FaultsView, Key
+from tic_tui.render.banner import first_line
+from tic_tui.render.text import Builder, Line, clean, clip_left, count
+
+_CANDIDATES: Final = 2  # named beside the first one; the rest is counted
+
+
+def verdict(fault: Fault, glyphs: Glyphs) -> tuple[str, str]:
+    """(glyph and words, tone) of what a fault does."""
+    if fault.locks and fault.verdict == "confirmed":
+        return f"{glyphs.locked} locks", "locked"
+    if fault.verdict == "confirmed":
+        return f"{glyphs.fault} confirmed", "suspect"
+    return f"{glyphs.unknown} {fault.verdict or 'unknown'}", "dim"
+
+
+def who(fault: Fault) -> str:
+    """Rank, host and pid; what is not known says so."""
+    rank = "unknown" if fault.rank is None else fault.rank
+    return f"rank {rank}  host {fault.host or 'unknown'}  pid {'unknown' if fault.pid is None else fault.pid}"
+
+
+def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs, *, tall: bool) -> list[Line]:
+    """The first fault: whether it locks, its line, and who wrote it when and in which execution state (`state`)."""
+    first, b = view.first, Builder(width, glyphs)
+    attempt = f"attempt {view.attempt}" + (f" of {max(view.attempts)}" if len(view.attempts) > 1 else "")
+    if first is None:
+        b.add(f"{glyphs.admissible} no fault acts on {attempt}", "ok")
+        if view.total:
+            b.add_if_fits(f": {count(view.total)} lines that look like one do not", "dim")
+        return [b.line()]
+    if first.locks and first.verdict == "confirmed":
+        b.add(f"{glyphs.locked} LOCKED", "locked").add(f" {attempt} by its first fault", "banner")
+    else:
+        b.add(f"{glyphs.admissible} not locked", "ok").add(f": the first fault of {attempt} does not lock", "text")
+    if len(view.candidates) > 1:
+        b.add_if_fits(f"; which was first is not decided: {len(view.candidates)} may have been", "suspect")
+    text = Builder(width, glyphs).add("  " + first_line(first.text or first.raw), "title").line()
+    place = clip_left(clean(first.place, glyphs), max(10, width - 4), glyphs.ellipsis)
+    where = Builder(width, glyphs).add("  " + place, "locked").line()
+    if not tall:
+        return [b.line(), text, where]
+    step = "step unknown" if first.step is None else f"step {first.step}"
+    kind = Builder(width, glyphs).add(f"  {first.title or first.kind}", "banner")
+    kind.add_if_fits(f", severity {first.severity or 'unknown'}", "banner")
+    if first.reason:
+        kind.add_if_fits(f", {first.reason}", "dim")
+    own = Builder(width, glyphs).add(f"  {who(first)}  {step}", "text")
+    own.add_if_fits(f"  {day_and_clock(first.event_at)}" if first.event_at else "  without a time stamp", "dim")
+    own.add_if_fits(f"  {_ago(first, now)}", "dim")
+    lines = [b.line(), text, where, kind.line(), own.line()]
+    lines.append(Builder(width, glyphs).add("  state  ", "head").add(state, "text").line())
+    others = [c for c in view.candidates if c.key != first.key]
+    for other in others[:_CANDIDATES]:
+        line = Builder(width, glyphs).add("  or ", "suspect").add(f"{who(other)}  ", "text")
+        lines.append(line.add(other.place, "dim").line())
+    if len(others) > _CANDIDATES:
+        lines.append(Builder(width, glyphs).add(f"  or one of {len(others) - _CANDIDATES} others", "suspect").line())
+    return lines
+
+
+def _ago(fault: Fault, now: datetime) -> str:
+    ago = age(fault.event_at or fault.observed_at, now)
+    return ago if ago in {"now", "unknown"} else f"{ago} ago"
+
+
+def after(fault: Fault, first: Fault | None) -> str:
+    """How long after the first fault, by the lines' own stamps: +0.412 s; the word unknown without both."""
+    if first is None or fault.event_at is None or first.event_at is None:
+        return "unknown"
+    seconds = (fault.event_at - first.event_at).total_seconds()
+    return f"{seconds:+.3f} s" if abs(seconds) < 1000 else f"{seconds:+.0f} s"
+
+
+def cascade_row(fault: Fault, first: Fault | None, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """The first line of one rank."""
+    b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    b.cell(after(fault, first), 11, "text", right=True)
+    b.cell("rank ?" if fault.rank is None else f"rank {fault.rank}", 9, "title")
+    if width >= 70:
+        b.cell(fault.host or "unknown", 12, "dim")
+    word, tone = verdict(fault, glyphs)
+    if width >= 60:
+        b.cell(word, 12, tone)
+    b.cell(fault.kind, 26 if width >= 70 else 18, "text")
+    return b.add(first_line(fault.text or fault.raw), "dim").line()
+
+
+def fault_line(
+    fault: Fault, copies: int, now: datetime, width: int, glyphs: Glyphs, *, selected: bool, copy: bool = False
+) -> Line:  # fmt: skip
+    """One fault: verdict, severity, kind, where in the run, and why it does what it does. `copy`: of the line above."""
+    b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    if copy:
+        return b.add("   copy by a console  ", "dim").add(fault.place, "dim").line()
+    word, tone = verdict(fault, glyphs)
+    b.cell(word, 12, tone)
+    if width >= 50:
+        b.cell(fault.severity or "?", 3, "text")
+    b.cell(fault.kind, 26 if width >= 70 else 18, "text")
+    if width >= 60:
+        b.cell("step ?" if fault.step is None else f"step {fault.step}", 10)
+        b.cell("rank ?" if fault.rank is None else f"rank {fault.rank}", 8)
+    if width >= 110:
+        b.cell("pid ?" if fault.pid is None else f"pid {fault.pid}", 12, "dim")
+    if width >= 80:
+        b.cell(age(fault.event_at or fault.observed_at, now), 7, "dim")
+    if copies:
+        b.add_if_fits(f"+{copies} cop{'ies' if copies > 1 else 'y'}  ", "dim")
+    if fault.reason:
+        b.add(f"{fault.reason}  ", "stale")
+    return b.add(first_line(fault.text or fault.raw), "dim").line()
+
+
+def kinds_words(view: FaultsView) -> str:
+    """How many there are of each kind: 3 nccl_watchdog_timeout, 1 cuda_illegal_memory_access."""
+    return ", ".join(f"{count(n)} {kind}" for kind, n in view.kinds)
+
+
+def unfolded(faults: Sequence[Fault], echoes: dict[Key, tuple[Fault, ...]], opened: set[Key]) -> list[
+    tuple[Fault, int, bool]
+]:  # fmt: skip
+    """(fault, its copies, whether it is itself a copy): copies stand under their line where that is opened."""
+    rows: list[tuple[Fault, int, bool]] = []
+    for fault in faults:
+        copies = echoes.get(fault.key, ())
+        rows.append((fault, len(copies), False))
+        if fault.key in opened:
+            rows += [(copy, 0, True) for copy in copies]
+    return rows

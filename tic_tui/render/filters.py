@@ -1,0 +1,120 @@
+"""The filter stack in words, and the choices of the dialog that adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tic_daemon.errors import ConfigError
+from tic_tui.filters import COLUMNS, Filter, Op, operators
+from tic_tui.glyphs import Glyphs
+from tic_tui.model import MismatchesView
+from tic_tui.render.text import Builder, Line, clean, count, width_of
+
+ABOUT: Final = {
+    "metric": "name as printed",
+    "phase": "phase of the record",
+    "rank": "as printed",
+    "scope": "fixed-input counts as evidence",
+    "classification": "as printed",
+    "state": "how it was understood: ok, incomplete, unknown_metric, parse_error",
+    "admissibility": "admissible, suspect, locked",
+    "run_id": "the run",
+    "attempt": "of the run, from 1",
+    "step": "trainer step",
+    "value": "the number",
+    "noise_ratio": "value / noise floor",
+    "host": "of its log",
+    "intervention": "none counts as evidence",
+    "is_evidence": "whether the number counts",
+    "graph_mode": "in force when it was made",
+    "step_kind": "prefill, decode or mixed",
+    "prefix_cache": "in force when it was made",
+    "weight_phase": "of the weights when it was made",
+    "policy": "rollout policy version",
+    "path": "its log",
+    "raw": "its bytes",
+}
+
+
+def words(item: Filter) -> str:
+    """One filter: metric is logprob_mae."""
+    return f"{item.column} {item.op} {item.value}"
+
+
+def stack_row(item: Filter, number: int, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """One line of the stack."""
+    b = Builder(width, glyphs).add(glyphs.cursor if selected else " ", "key").add(f"{number} ", "dim")
+    b.add("on   " if item.on else "off  ", "ok" if item.on else "dim")
+    return b.add(words(item), "text" if item.on else "dim").line()
+
+
+def stack_line(filters: Sequence[Filter], add_key: str, width: int, glyphs: Glyphs) -> Line:
+    """All filters in one line, whole ones; or how to add the first."""
+    b = Builder(width, glyphs).add(" filters  ", "head")
+    if not filters:
+        return b.add(f"none: {add_key} adds one", "dim").line()
+    ready = [words(f) if f.on else f"(off: {words(f)})" for f in filters]
+    for n, text in enumerate(ready):
+        rest = f" and {len(ready) - n} more"
+        last = n == len(ready) - 1
+        if width_of(clean(text, glyphs)) + (0 if last else width_of(rest)) > b.room:
+            return b.add(rest.strip() if n == 0 else rest, "stale").line()
+        b.add(text, "text" if filters[n].on else "dim").add_if_fits("  ")
+    return b.line()
+
+
+def counts(view: MismatchesView | None, filters: Iterable[Filter]) -> str:
+    """ "40", or "matching 12 of 40" while a filter is on, with how far back the search has come."""
+    if view is None:
+        return "reading ..."
+    if view.demand.filters != tuple(filters):
+        return "filtering ..."
+    if not any(f.on for f in filters):
+        return count(view.total)
+    text = f"matching {count(view.matching)} of {count(view.total)}"
+    if not view.search.complete:
+        back = view.search.back_to_step
+        text += ", searching" if back is None else f", searched back to step {back}"
+    return text
+
+
+def offers(column: str, typed: str, choices: Sequence[tuple[object, int]], *, negated: bool) -> list[
+    tuple[Filter, int | None]
+]:  # fmt: skip
+    """The filters that can be chosen for a column, with how many records have the value where that is known."""
+    found: list[tuple[Filter, int | None]] = []
+
+    def offer(op: Op, value: str, n: int | None = None) -> None:
+        try:
+            found.append((Filter(column, op, value), n))
+        except ConfigError:  # not a number, or an operator that the column has not: nothing to offer
+            return
+
+    same: Op = "is not" if negated else "is"
+    kind = COLUMNS[column][1]
+    listed = [(str(value), n) for value, n in choices if typed.lower() in str(value).lower()]
+    if kind == "yes or no" and not listed:
+        listed = [(word, -1) for word in ("yes", "no") if typed.lower() in word]
+    for value, n in listed:
+        offer(same, value, n if n >= 0 else None)
+    if typed:
+        if "contains" in operators(column) and not negated:
+            offer("contains", typed)
+        if ">=" in operators(column) and not negated:
+            offer(">=", typed)
+            offer("<=", typed)
+        if typed not in {value for value, _ in listed} and kind != "yes or no":
+            offer(same, typed)
+    return found
+
+
+def offer_row(item: Filter, n: int | None, width: int, glyphs: Glyphs) -> Line:
+    """One choice."""
+    b = Builder(width, glyphs).add("  ").add(f"{item.op} ", "dim").add(item.value, "text")
+    return (b if n is None else b.right(f"{count(n)} ", "dim")).line()
+
+
+def column_row(name: str, width: int, glyphs: Glyphs) -> Line:
+    """One column to filter by."""
+    return Builder(width, glyphs).add("  ").cell(name, 15, "title").add_if_fits(ABOUT[name], "dim").line()

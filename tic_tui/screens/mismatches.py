@@ -1,0 +1,292 @@
+"""Screen 3: every mismatch record, through a stack of filters, beside the detail of the one under the cursor.
+
+Left out in this order: the detail below 120 columns and 30 lines; the stack's own lines below 16 lines, where one line
+says all filters; then columns of the table (render/records.py). The count of what matches and the table stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+
+from tic_tui import bindings
+from tic_tui.filters import Filter
+from tic_tui.model import Demand, Mismatch, MismatchesView
+from tic_tui.neighbours import Neighbours
+from tic_tui.render import chrome, filters, records
+from tic_tui.render.text import Builder, Line
+from tic_tui.screens.base import TABLE, View
+from tic_tui.screens.filter import FilterScreen
+from tic_tui.screens.inspect import InspectScreen
+from tic_tui.widgets.detail import DetailPane
+from tic_tui.widgets.lists import MismatchTable
+from tic_tui.widgets.painted import Listing, Painted, tic_app
+
+
+class FilterStack(Listing):
+    """One line a filter. The keys for filters act on the one under its cursor, wherever the focus is."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.filters: tuple[Filter, ...] = ()
+
+    @property
+    def row_count(self) -> int:
+        return len(self.filters)
+
+    def show(self, stack: tuple[Filter, ...]) -> None:
+        """Shows the stack."""
+        self.filters = stack
+        self.repaint()
+
+    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
+        glyphs = tic_app(self).glyphs
+        return filters.stack_row(self.filters[index], index + 1, width, glyphs, selected=index == self.cursor)
+
+
+class MismatchesScreen(View):
+    """Records of one run or of all."""
+
+    name_in_table = bindings.MISMATCHES
+    BINDINGS = TABLE.textual(bindings.MISMATCHES)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters: tuple[Filter, ...] = ()
+        self.run_id: str | None = None  # None: all runs
+        self._choices = ""
+        self._shown: tuple[str | None, tuple[Filter, ...]] | None = None
+        self._at_pause = 0
+
+    def body(self) -> ComposeResult:
+        yield Painted(id="stack-line")
+        yield FilterStack(id="stack")
+        with Container(id="split"):
+            with Vertical(id="records"):
+                yield Painted(id="records-head")
+                yield MismatchTable(id="all-mismatches", column="metric")
+                yield Painted(id="no-record")
+            with Vertical(id="side"):
+                yield Painted(id="side-head")
+                yield DetailPane(id="side-detail")
+
+    def on_mount(self) -> None:
+        self.query_one(MismatchTable).focus()
+
+    @property
+    def table(self) -> MismatchTable:
+        """The records."""
+        return self.query_one(MismatchTable)
+
+    @property
+    def stack(self) -> FilterStack:
+        """The filters."""
+        return self.query_one(FilterStack)
+
+    def crumbs(self) -> Sequence[str]:
+        return ("tic", self.run_id or "all runs", "mismatches")
+
+    def demand(self) -> Demand:
+        return Demand(
+            "mismatches", self.run_id, self.table.around, filters=self.filters, choices=self._choices
+        )  # fmt: skip
+
+    def view_shown(self) -> MismatchesView | None:
+        """The reading, if it is one of what is asked for."""
+        view = tic_app(self).mismatches_view
+        return view if view is not None and view.demand.run_id == self.run_id else None
+
+    # --- drawing ---
+
+    def sync(self) -> None:
+        view, table = self.view_shown(), self.table
+        table.all_runs = self.run_id is None
+        self._arrange()
+        if view is not None:
+            asked = (view.demand.run_id, view.demand.filters)
+            if self._shown is not None and asked[0] != self._shown[0]:
+                table.clear()
+            self._shown = asked
+            table.show(view.window)
+        elif self._shown is not None and self._shown[0] != self.run_id:
+            self._shown = None
+            table.clear()
+        self._draw_stack()
+        self._draw_head()
+        self._draw_side()
+
+    def _arrange(self) -> None:
+        wide, tall = self.size.width >= 120, self.size.height >= 30
+        self.set_class(wide, "-beside")
+        self.set_class(tall and not wide, "-below")
+        self.query_one("#side").display = wide or tall
+        empty = self.table.row_count == 0
+        self.query_one("#no-record").display = empty
+
+    def _draw_stack(self) -> None:
+        app, stack, line = tic_app(self), self.stack, self.query_one("#stack-line", Painted)
+        listed = self.size.height >= 16 and bool(self.filters)
+        stack.display, line.display = listed, not listed
+        key = bindings.shown(app.keymap.find("filter").keys[0])
+        line.paint([filters.stack_line(self.filters, key, self.size.width, app.glyphs)])
+        stack.show(self.filters)
+        if listed:
+            stack.styles.height = min(len(self.filters), max(2, self.size.height // 6))
+
+    def _draw_head(self) -> None:
+        app, table, view = tic_app(self), self.table, self.view_shown()
+        width = max(1, table.size.width) if table.size.width else self.size.width
+        matching = view.matching if view is not None else 0
+        if table.follows or view is None:
+            self._at_pause = matching
+        # While older records are still searched the count grows by old ones, and says nothing about new ones.
+        new = matching - self._at_pause if view is not None and view.search.complete else 0
+        head = chrome.badge(
+            filters.counts(view, self.filters), table.follows, new, width, app.glyphs, focused=self.focused is table,
+            below=table.cursor < table.row_count - 1,
+        )  # fmt: skip
+        cells = table.line_width if table.row_count else width
+        names = records.mismatch_header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
+        self.query_one("#records-head", Painted).paint([head, names])
+        self.query_one("#no-record", Painted).paint([Builder(width, app.glyphs).add(self._nothing(view), "dim").line()])
+
+    def _nothing(self, view: MismatchesView | None) -> str:
+        app = tic_app(self)
+        if view is None:
+            trouble = app.link.detail if app.link.state == "disconnected" else ""
+            return f"  cannot be read: {trouble}" if trouble else "  reading ..."
+        if view.total == 0:
+            return "  no mismatch record yet"
+        return "  no record matches all filters" if view.search.complete else "  none found yet; searching on"
+
+    def _draw_side(self) -> None:
+        head, pane = self.query_one("#side-head", Painted), self.query_one(DetailPane)
+        if not self.query_one("#side").display:
+            return
+        record = self.table.selected
+        place = "" if record is None else f"line {record.line_no}"
+        head.paint([chrome.panel_head("detail", place, max(1, head.size.width), tic_app(self).glyphs)])
+        pane.show_item(record)
+
+    def take_neighbours(self, found: Neighbours) -> None:
+        self.query_one(DetailPane).take(found)
+
+    # --- what the lists say ---
+
+    def on_anchored(self) -> None:
+        tic_app(self).demand_changed()
+        self._draw_head()
+
+    def on_listing_moved(self) -> None:
+        self._draw_head()
+        self._draw_side()
+
+    def on_descendant_focus(self) -> None:
+        self._draw_head()
+
+    # --- actions ---
+
+    def target_run(self) -> tuple[str, int | None, str] | None:
+        record = self.table.selected
+        return None if record is None else (str(record.run_id), record.attempt, record.target)
+
+    def copy_text(self) -> str:
+        record = self.table.selected
+        return "" if record is None else f"{record.place}\n{record.raw}"
+
+    def action_open(self) -> None:
+        if self.focused is self.stack:
+            self.action_switch()
+        elif (record := self.table.selected) is not None:
+            tic_app(self).push_screen(InspectScreen(record))
+
+    async def action_back(self) -> None:
+        await tic_app(self).switch_mode(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
+
+    def action_follow(self) -> None:
+        self.set_focus(self.table)
+        self.table.follow()
+        self.on_listing_moved()
+
+    def action_next_panel(self) -> None:
+        self.set_focus(self.stack if self.focused is self.table and self.stack.display else self.table)
+
+    def action_left(self) -> None:
+        self.table.next_column(-1)
+        self._draw_head()
+
+    def action_right(self) -> None:
+        self.table.next_column(1)
+        self._draw_head()
+
+    def action_filter(self) -> None:
+        tic_app(self).push_screen(FilterScreen(self._want_choices), self._add)
+
+    def _want_choices(self, column: str) -> None:
+        self._choices = column
+        tic_app(self).demand_changed()
+
+    def _add(self, item: Filter | None) -> None:
+        self._choices = ""
+        if item is not None and item not in self.filters:
+            self.set_filters((*self.filters, item), len(self.filters))
+        elif item is not None:
+            tic_app(self).tell("that filter is there already")
+        tic_app(self).demand_changed()
+
+    def action_exclude(self) -> None:
+        record = self.table.selected
+        if record is None:
+            tic_app(self).tell("nothing is selected")
+            return
+        self._add(Filter(column := records.filter_column(self.table.column), "is not", _value(record, column)))
+
+    def set_filters(self, stack: tuple[Filter, ...], chosen: int = 0) -> None:
+        """Shows the records that these leave; the record under the cursor stays under it if it is one of them."""
+        self.filters = stack
+        self.stack.cursor = max(0, min(chosen, len(stack) - 1))
+        if not stack and self.focused is self.stack:
+            self.set_focus(self.table)
+        tic_app(self).demand_changed()
+        self.refresh_all()
+
+    def action_switch(self) -> None:
+        at = self.stack.cursor
+        if self._has_filter():
+            turned = replace(self.filters[at], on=not self.filters[at].on)
+            self.set_filters((*self.filters[:at], turned, *self.filters[at + 1 :]), at)
+
+    def action_drop(self) -> None:
+        at = self.stack.cursor
+        if self._has_filter():
+            self.set_filters((*self.filters[:at], *self.filters[at + 1 :]), at)
+
+    def _has_filter(self) -> bool:
+        if not self.filters:
+            tic_app(self).tell("there is no filter")
+        return bool(self.filters)
+
+    def action_all_runs(self) -> None:
+        record, app = self.table.selected, tic_app(self)
+        if self.run_id is not None:
+            self.show_run(None)
+        elif (run := str(record.run_id) if record is not None else app.selected_run) is not None:
+            app.select_run(run)
+            self.show_run(run)
+
+    def show_run(self, run_id: str | None) -> None:
+        """Shows the records of this run, or of all."""
+        if run_id != self.run_id:
+            self.run_id = run_id
+            self.table.clear()
+        tic_app(self).demand_changed()
+        self.refresh_all()
+
+
+def _value(record: Mismatch, column: str) -> str:
+    """What a filter of this column has to say to find the record."""
+    value = getattr(record, {"state": "parse_state"}.get(column, column))
+    return "unknown" if value is None or value == "" else repr(value) if isinstance(value, float) else str(value)
