@@ -391,7 +391,9 @@ def test_sglang_sample_lifecycle() -> None:
 def test_false_positive_sample_confirms_information_only() -> None:
     found = [e for e in sample("06_false_positives.log") if isinstance(e, Fault)]
     kinds = {e.kind for e in found if e.verdict == "confirmed"}
-    assert kinds == {"xid.info", "sxid.info", "proc.slurm_cancel", "proc.srun_terminated"}
+    assert kinds == {
+        "xid.info", "sxid.info", "proc.slurm_cancel", "proc.srun_terminated", "proc.torchrun_closed"
+    }  # fmt: skip
     assert [e.kind for e in found if e.verdict == "suspect"] == ["cuda.oom"]
     assert sum(e.verdict == "mention" for e in found) > 80
 
@@ -477,3 +479,50 @@ def test_sleep_level_is_read_from_what_was_backed_up(tail: str, level: str) -> N
         f"total, of which {tail} GiB is backed up in CPU and the rest 52.89 GiB is discarded directly."
     )
     assert [e.level for e in scan(SCANNER, line) if isinstance(e, WeightPhase)] == [level]
+
+
+# Schedulers
+
+
+def test_kubectl_counts_in_a_source_of_the_scheduler_alone() -> None:
+    """It prints the state of every pod there is, in whosoever's console."""
+    lines = {
+        "k8s.pod": "rl-trainer-0   0/1     OOMKilled   0          5m12s",
+        "k8s.event": "3m12s       Warning   Evicted   pod/rl-0          The node was low on resource: memory.",
+    }
+    for kind, line in lines.items():
+        assert confirmed(line, role="scheduler") == {kind}
+        assert confirmed(line) == confirmed(line, role="trainer") == set()
+
+
+def test_a_signal_that_the_scheduler_sent_is_no_death() -> None:
+    for line in (
+        "(WorkerDict pid=184142) *** SIGTERM received at time=1796000000 on cpu 31 ***",
+        "slurmstepd: error: *** STEP 88121.0 ON gpu-a01 CANCELLED AT 2026-11-29T20:14:00 DUE TO PREEMPTION ***",
+        "W1129 14:17:40.000001 902110 torch/distributed/elastic/multiprocessing/api.py:1013] Sending process 902200 "
+        "closing signal SIGTERM",
+    ):
+        severities = {RULES.by_name[kind].severity for kind in confirmed(line)}
+        assert severities <= {"I"}, line
+
+
+# Rules share literals and macros
+
+
+def test_what_a_library_calls_usable_does_not_lock() -> None:
+    """The same text of the same library, with a sticky and with a usable error in it."""
+    for text, locking in (
+        ("RuntimeError: CUDA driver error (/dg/csrc/jit/handle.hpp:61): 700 (X, y)", True),
+        ("RuntimeError: CUDA driver error (/dg/csrc/jit/handle.hpp:61): 209 (X, y)", False),
+        ("RuntimeError: CUDA driver error (/dg/csrc/jit/handle.hpp:61): 4711 (X, y)", True),
+        ("RuntimeError: cuBLASLt error (/dg/csrc/apis/gemm.hpp:88): 14 (CUBLAS_STATUS_INTERNAL_ERROR)", True),
+        ("RuntimeError: cuBLASLt error (/dg/csrc/apis/gemm.hpp:88): 7 (CUBLAS_STATUS_INVALID_VALUE)", False),
+        ("RuntimeError: Triton Error [HIP]:  Code: 719, Messsage: unspecified launch failure", True),
+        ("RuntimeError: Triton Error [HIP]:  Code: 2, Messsage: out of memory", False),
+        ("RuntimeError: Triton Error [HIP]: out of memory", False),
+        ("RuntimeError: HIP error: HIPBLAS_STATUS_ALLOC_FAILED when calling `hipblasCreate(handle)`", False),
+        ("RuntimeError: HIP error: HIPBLAS_STATUS_UNKNOWN when calling `hipblasCreate(handle)`", True),
+        ("RuntimeError: HIP error: HIPBLAS_STATUS_A_NAME_OF_NEXT_YEAR when calling `f(handle)`", True),
+    ):
+        kinds = confirmed(f"[rank3]: {text}")
+        assert kinds and bool(kinds & LOCKING) == locking, text

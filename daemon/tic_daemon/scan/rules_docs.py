@@ -24,7 +24,8 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "pattern": "Python expression over the peeled line; named groups are fields; `{{NAME}}` is a macro of `[define]`",
     "anchor": "`start` (default): at the payload's start. `any`: also behind a progress bar or another writer's text",
     "order": "rules are tried in growing order, default 100; the first fault rule that matches a line wins",
-    "wrap": "a wrapper that must have been peeled: `kernel`, `nccl_warn`, `vllm_record`, ...; `noactor`: no worker's",
+    "wrap": "a wrapper that must have been peeled: `kernel`, `nccl_warn`, `vllm_record`, ...; `noactor`: no worker's; "
+    "`scheduler`: none, but the source's role is that",
     "stream": "`stdout` or `stderr`: where the program prints the line, when nothing else tells",
     "title": "what the line means; faults must say it",
     "product": "which program and versions print the line",

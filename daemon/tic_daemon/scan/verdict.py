@@ -56,6 +56,8 @@ def wrap_fits(wrap: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
     if wrap == "kernel":
         # A system log holds other programs' lines, too, and some of them cite the kernel.
         return "kernel" in wrapped.kinds or (traits.role == "kernel" and not _PROGRAMS & set(wrapped.kinds))
+    if wrap == "scheduler":
+        return traits.role == "scheduler"
     if wrap == "noactor":
         return wrapped.pid is None and not {"ray", "vllm", "rank", "rank_glog"} & set(wrapped.kinds)
     return wrap in wrapped.kinds

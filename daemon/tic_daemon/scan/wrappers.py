@@ -41,7 +41,7 @@ _GLOG: Final = re.compile(
     rf"\[([IWEF])(?:(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}}(?: \d+)?)? ([\w./-]+\.(?:cpp|cc|h|hpp|cu)):\d+\] ?"
 )
 _TORCH: Final = re.compile(
-    rf"([IWEFCV])(\d\d)(\d\d) {_CLOCK}\.(\d{{6}}) (\d+) (?:site-packages/)?[\w./-]+:\d+\] "
+    rf"([IWEFCV])(\d\d)(\d\d) {_CLOCK}\.(\d{{6}}) +(\d+) (?:site-packages/)?[\w./-]+:\d+\] "
     r"(?:\[\d+/\d+\] )?(?:\[__\w+\] )?"
 )
 _NCCL: Final = re.compile(
