@@ -27,6 +27,8 @@ from tic_daemon.output import complain, let_go_of_stdout, printable, say
 
 if TYPE_CHECKING:
     from tic_daemon import until
+    from tic_daemon.config import Config
+    from tic_daemon.listen import Listen
 
 LOG_FORMAT = "tic-daemon log %(asctime)s %(levelname)s %(message)s"
 
@@ -49,8 +51,12 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("--state", type=Path, metavar="DIR", help="state directory; default: .tic in the first DIR")
     watch.add_argument("--engine", choices=("auto", "hyperscan", "ahocorasick"), default="auto", help="search engine")
     watch.add_argument(
-        "--port", type=_port, default=0, help="port of the live endpoint on 127.0.0.1; default: any free one"
+        "--listen",
+        metavar="WHERE",
+        help="where the live endpoint listens: auto (the address by which other machines reach this one), HOST, "
+        "HOST:PORT, [V6]:PORT; default: this machine only",
     )
+    watch.add_argument("--port", type=_port, default=0, help="port of the live endpoint; default: any free one")
     watch.add_argument("--no-endpoint", action="store_true", help="answer no queries while running")
     watch.add_argument(
         "--take-over", action="store_true", help="take the store over from a daemon that is dead elsewhere"
@@ -151,7 +157,7 @@ def _watch(args: argparse.Namespace) -> int:
         raise TicError(f"{workspace} is where a daemon keeps its own state: nothing to watch", "watch its parent")
     config = load_config(args.config, workspace=workspace)
     raise_file_limit()
-    listen = None if args.once or args.no_endpoint else ("127.0.0.1", args.port)
+    listen = None if args.once or args.no_endpoint else _listen(args, config)
     with signals() as ending:
         conditions = _conditions(args)
         layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
@@ -185,6 +191,12 @@ class Clean(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
+
+
+def _listen(args: argparse.Namespace, config: Config) -> Listen:
+    from tic_daemon.listen import parse, with_port  # noqa: PLC0415  loaded only when needed
+
+    return with_port(parse(args.listen) if args.listen is not None else config.endpoint.listen, args.port)
 
 
 def _port(text: str) -> int:

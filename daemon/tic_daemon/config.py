@@ -9,6 +9,7 @@
 
     [poll]                             # seconds; see `PollConfig`
     [lock]                             # margin_s, staleness; see `LockConfig`
+    [endpoint]                         # listen = "auto"; see listen.py
 
     [[source]]                         # decides for all files that `path` matches; the last to speak wins
     path = "logs/trainer*.log"
@@ -31,7 +32,7 @@ import os
 import re
 import socket
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -40,6 +41,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from tic_daemon.errors import ConfigError
+from tic_daemon.listen import Listen
+from tic_daemon.listen import parse as parse_listen
 
 CONFIG_NAME = "tic.toml"
 ROLES = ("rollout", "trainer", "driver", "kernel", "scheduler", "unknown")
@@ -88,6 +91,13 @@ class LockConfig:
 
     margin_s: float = 2.0
     staleness: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointConfig:
+    """The live endpoint. `listen` as `--listen` says it (listen.py)."""
+
+    listen: Listen = Listen()  # noqa: RUF009  frozen
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +151,7 @@ class Config:
     rules: tuple[Path, ...] = ()
     poll: PollConfig = field(default_factory=PollConfig)
     lock: LockConfig = field(default_factory=LockConfig)
+    endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
 
@@ -212,6 +223,7 @@ def parse_config(text: str, file: Path) -> Config:
         rules=tuple(base / name for name in reader.strings(data, "rules")),
         poll=PollConfig(**reader.section(data, "poll", _POLL)),
         lock=LockConfig(**reader.section(data, "lock", _LOCK)),
+        endpoint=_endpoint(reader.section(data, "endpoint", _ENDPOINT)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -272,6 +284,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 # --- what is allowed -----------------------------------------------------------------------------------------------
 
 
+_PARSERS: dict[str, Callable[[str], object]] = {"zone": zone_offset, "address": parse_listen}
+
+
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """Type and range of one key. `values` closes a text to a list; `low` and `high` bound a number."""
@@ -286,9 +301,12 @@ class _Kind:
             return "one of " + ", ".join(f'"{value}"' for value in self.values)
         if self.type in ("number", "whole number"):
             return f"a {self.type} from {self.low:g} to {self.high:g}"
-        return {"text": "a text", "truth": "true or false", "zone": 'a time zone such as "Asia/Tokyo" or "+08:00"'}.get(
-            self.type, self.type
-        )
+        return {
+            "text": "a text",
+            "truth": "true or false",
+            "zone": 'a time zone such as "Asia/Tokyo" or "+08:00"',
+            "address": '"auto", "HOST", "HOST:PORT" or "[V6-ADDRESS]:PORT"',
+        }.get(self.type, self.type)
 
     def accepts(self, value: object) -> bool:  # noqa: PLR0911 - one return a type
         if self.type == "truth":
@@ -300,10 +318,10 @@ class _Kind:
             return isinstance(value, list) and all(isinstance(item, str) and item for item in value)
         if not isinstance(value, str) or "\0" in value:
             return False
-        if self.type == "zone":
+        if self.type in _PARSERS:
             try:
-                zone_offset(value)
-            except ValueError:
+                _PARSERS[self.type](value)
+            except (ValueError, ConfigError):
                 return False
             return True
         return value in self.values if self.values else value != ""
@@ -313,7 +331,7 @@ _TEXT, _TRUTH, _TEXTS = _Kind("text"), _Kind("truth"), _Kind("texts")
 _TOP: dict[str, _Kind] = {
     **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
     **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
-    **dict.fromkeys(("poll", "lock", "source", "run"), _Kind("table")),
+    **dict.fromkeys(("poll", "lock", "endpoint", "source", "run"), _Kind("table")),
 }
 _SECONDS = _Kind("number", 0.01, 86400)
 _POLL: dict[str, _Kind] = {
@@ -326,6 +344,7 @@ _LOCK: dict[str, _Kind] = {
     "margin_s": _Kind("number", 0, 86400),
     "staleness": _Kind("whole number", 0, 1_000_000),
 }
+_ENDPOINT: dict[str, _Kind] = {"listen": _Kind("address")}
 _SOURCE: dict[str, _Kind] = {
     **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
     "role": _Kind("text", values=ROLES),
@@ -402,6 +421,10 @@ class _Reader:
 
 def _words(kind: _Kind) -> str:
     return "a list of texts" if kind.type == "texts" else str(kind)
+
+
+def _endpoint(said: Mapping[str, Any]) -> EndpointConfig:
+    return EndpointConfig(parse_listen(said["listen"])) if "listen" in said else EndpointConfig()
 
 
 def _under(base: Path, value: object) -> Path | None:

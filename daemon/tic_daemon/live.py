@@ -22,15 +22,16 @@ import secrets
 import socket
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tic_daemon import __version__
-from tic_daemon.errors import ConfigError, StoreError, TicError
+from tic_daemon import __version__, live_tls
+from tic_daemon.errors import StoreError, TicError
+from tic_daemon.listen import Listen, Place, locate
 from tic_daemon.live_http import Endpoint
 from tic_daemon.live_run import Limits
 from tic_daemon.store.layout import StoreLayout, read_json, write_private_json
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tic_daemon.live")
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+HANDSHAKE_S = 10.0
 
 
 class LiveServer:
@@ -53,8 +54,7 @@ class LiveServer:
         connect: gives a new cursor on the store, private to one request; called in worker threads.
         layout: where daemon.json goes, and whose store_id it names.
         spool: JSON text of marks and attempts that are not taken in yet, for the views to overlay; None for none.
-        host: a loopback address. There is no transport encryption yet, so others are refused.
-        port: 0 lets the system choose.
+        listen: where; what is not loopback is served with TLS.
         progress: how far the writer has come already.
     """
 
@@ -64,21 +64,20 @@ class LiveServer:
         layout: StoreLayout,
         *,
         spool: Callable[[], str | None] | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        listen: Listen | None = None,
         limits: Limits | None = None,
         progress: Progress | None = None,
     ) -> None:
-        if host not in LOOPBACK:
-            raise ConfigError(
-                f"the live endpoint cannot listen on {host}: only loopback addresses, as it has no encryption",
-                "reach it from elsewhere with: ssh -L PORT:127.0.0.1:PORT this-host",
-            )
         self._layout = layout
-        self._host, self._port = host, port
+        self._listen = listen or Listen()
+        self._place = locate(self._listen)
+        self._certificate = None if self._place.loopback else live_tls.make(self._place.names)
         self._limits = limits or Limits()
         self.token = secrets.token_urlsafe(32)
-        self._endpoint = Endpoint(connect, self.token, layout.store_id, self._limits, spool=spool, progress=progress)
+        self._endpoint = Endpoint(
+            connect, self.token, layout.store_id, self._limits,
+            spool=spool, progress=progress, names=self._place.names,
+        )  # fmt: skip
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
         self.url = ""
@@ -89,9 +88,8 @@ class LiveServer:
         Raises:
             TicError: the port cannot be bound, or the server does not come up.
         """
-        listener = _bind(self._host, self._port)
-        port = listener.getsockname()[1]
-        self.url = f"http://{'[::1]' if self._host == '::1' else self._host}:{port}"
+        listener = _bind(self._place, self._listen.port, 2 * self._limits.connections)
+        self.url = self._place.url(listener.getsockname()[1])
         app = Starlette(
             routes=[
                 Route("/sql", self._endpoint.sql, methods=["POST"]),
@@ -114,6 +112,9 @@ class LiveServer:
             timeout_graceful_shutdown=1,
             h11_max_incomplete_event_size=32 * 1024,
         )
+        config.load()
+        if self._certificate is not None:
+            config.ssl = live_tls.context(self._certificate)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # a stranger's garbage must not fill daemon.log
         self._server = server = _Server(config)
         self._thread = threading.Thread(target=server.serve_here, args=(listener,), name="tic-live", daemon=True)
@@ -150,20 +151,68 @@ class LiveServer:
             "store_id": self._layout.store_id,
             "started_at": datetime.now(UTC).isoformat(timespec="microseconds"),
             "program_version": __version__,
+            **self._shown(),
         }
 
+    def _shown(self) -> dict[str, object]:
+        made = self._certificate
+        if made is None:
+            return {}
+        return {"certificate": made.pem, "certificate_sha256": made.sha256, "certificate_pin": made.pin}
 
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if host == "::1" else socket.AF_INET
+
+class _Listener(socket.socket):
+    """Accepts no more than so many connections at a time, also such as never begin to speak: each costs the daemon a
+    descriptor, of which it needs some for every log."""
+
+    most = 0
+    open = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        descriptor, peer = self._accept()  # type: ignore[attr-defined]
+        accepted = _Accepted(self.family, self.type, self.proto, fileno=descriptor)
+        accepted.listener = self
+        self.open += 1
+        if self.open > self.most:
+            accepted.close()
+            raise BlockingIOError
+        return accepted, peer
+
+
+class _Accepted(socket.socket):
+    listener: _Listener | None = None
+
+    def close(self) -> None:
+        if self.listener is not None:
+            self.listener.open -= 1
+            self.listener = None
+        super().close()
+
+
+def _bind(place: Place, port: int, most: int) -> socket.socket:
     # The protocol is named because asyncio turns Nagle's algorithm off only then: without it each answer takes 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = _Listener(place.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.most = most
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        address = socket.getaddrinfo(place.address, port, place.family, socket.SOCK_STREAM)[0][4]
+        listener.bind(address)
     except OSError as e:
         listener.close()
-        raise TicError(f"cannot listen on {host} port {port}: {e.strerror}", "port 0 lets the system choose") from e
+        raise TicError(
+            f"cannot listen on {place.address} port {port}: {e.strerror}",
+            "name an address of this machine, or auto; port 0 lets the system choose",
+        ) from e
     return listener
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """asyncio's loop, but for those who connect and never finish their TLS handshake."""
+
+    async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
+        if options.get("ssl") is not None:
+            options["ssl_handshake_timeout"] = HANDSHAKE_S
+        return await super().create_server(*args, **options)
 
 
 class _Server(uvicorn.Server):
@@ -178,7 +227,7 @@ class _Server(uvicorn.Server):
     def serve_here(self, listener: socket.socket) -> None:
         """The thread's body."""
         try:
-            with asyncio.Runner() as runner:
+            with asyncio.Runner(loop_factory=_Loop) as runner:
                 runner.run(self.serve(sockets=[listener]))
         except Exception:
             log.exception("the live endpoint ended")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import socket
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ class Endpoint:
         *,
         spool: Callable[[], str | None] | None = None,
         progress: Progress | None = None,
+        names: frozenset[str] = frozenset(),
     ) -> None:
         self._token = token.encode()
         self._store_id = store_id
@@ -56,8 +56,7 @@ class Endpoint:
         self._runner = Runner(connect, limits, spool=spool)
         self._tail = Tail(self._runner, limits, progress or Progress())
         self._held = 0
-        own = socket.gethostname().lower()
-        self._hosts = {"127.0.0.1", "localhost", "::1", own}
+        self._names = names
 
     # -- what is around the routes
 
@@ -79,7 +78,11 @@ class Endpoint:
             return False
         text = named[0].decode("latin-1").strip().lower()
         host = text[1:].partition("]")[0] if text.startswith("[") else text.rpartition(":")[0] or text
-        return host in self._hosts
+        if host in self._names:
+            return True
+        # An address of this machine, when it listens on all of them: a name that was rebound is none.
+        here, _ = scope.get("server") or ("", None)
+        return bool(host) and host == str(here).removeprefix("::ffff:")
 
     def exception_handlers(self) -> dict[Any, Callable[[Request, Exception], Awaitable[Response]]]:
         """Starlette's own errors (unknown path, wrong method) in our form, and defects without their details."""

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tic_daemon.config import Config
 from tic_daemon.ending import CUT_SHORT, Ending
+from tic_daemon.listen import Listen
 from tic_daemon.live import LiveServer
 from tic_daemon.scan import selftest
 from tic_daemon.scan.rules import RuleSet
@@ -28,6 +29,8 @@ from tic_daemon.store.spool import SpoolReader, overlay
 from tic_daemon.store.writer import StoreFull, Writer
 
 log = logging.getLogger("tic-daemon")
+
+LOOPBACK = Listen()
 
 POLL_BYTES = 8 << 20
 """How much one poll reads at most: bounds memory, and the time until a signal is heard."""
@@ -83,7 +86,7 @@ class Daemon:
         config: tic.toml and its defaults.
         layout: where the store lies.
         engine: multi-pattern engine ("auto", "hyperscan", "ahocorasick").
-        listen: (host, port) of the live endpoint, or None for none.
+        listen: where the live endpoint listens, or None for none.
         take_over: take a store over whose owner seems dead on another host.
         ending: asked by whoever wants it to end, e.g. `ending.signals`; may be asked before it runs.
 
@@ -98,7 +101,7 @@ class Daemon:
         layout: StoreLayout,
         *,
         engine: str = "auto",
-        listen: tuple[str, int] | None = ("127.0.0.1", 0),
+        listen: Listen | None = LOOPBACK,
         take_over: bool = False,
         ending: Ending | None = None,
     ) -> None:
@@ -121,8 +124,7 @@ class Daemon:
                 self._writer.reader_cursor,
                 self._writer.layout,
                 spool=lambda: overlay(layout.spool_dir),
-                host=listen[0],
-                port=listen[1],
+                listen=listen,
                 progress=self._writer.progress,
             )
         self._ending = ending or Ending()

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from tic_daemon import __version__
-from tic_daemon.errors import ConfigError
 from tic_daemon.live import LiveServer
 from tic_daemon.store import wire
 
@@ -34,12 +33,6 @@ def test_stop_leaves_the_daemon_json_of_another(own_bed: Bed) -> None:
     own_bed.layout.daemon_file.write_text('{"token": "of the next daemon"}')
     own_bed.server.stop()
     assert own_bed.layout.daemon_file.exists()
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.1", "example.org", ""])  # noqa: S104 -- refused
-def test_listens_on_loopback_only(own_bed: Bed, host: str) -> None:
-    with pytest.raises(ConfigError, match="loopback"):
-        LiveServer(own_bed.engine.cursor, own_bed.layout, host=host)
 
 
 def test_health_needs_no_token_and_says_little(bed: Bed) -> None:
