@@ -105,9 +105,9 @@ def lay_out(
 
     Args:
         named: adds the column `part_store`, the store that a row came from.
-        empty: name of a table whose columns it has at least, even if no store has them.
+        empty: name of a table without rows, whose columns it has at least.
     """
-    selects = [f"SELECT * FROM {empty} LIMIT 0"] if empty else []  # noqa: S608
+    selects = [f"SELECT * FROM {empty}"] if empty else []  # noqa: S608
     for number, part in enumerate(parts):
         table = f"{name}_{number}"
         _part(cursor, table, part.result)

@@ -291,7 +291,10 @@ class UnionReader:
         def read(reader: Reader) -> dict[str, Result]:
             # One after another: between them a daemon may commit, as between any two queries.
             deadline = time.monotonic() + timeout_s
-            return {view: _whole(reader, view, as_of, deadline - time.monotonic()) for view in plan.read}
+            return {
+                part: _whole(reader, reading.sql, as_of, deadline - time.monotonic())
+                for part, reading in plan.read.items()
+            }
 
         answers: Answers[dict[str, Result]] = Answers((), ())
         if plan.read:
@@ -318,8 +321,8 @@ class UnionReader:
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
-def _whole(reader: Reader, view: str, as_of: datetime | None, timeout_s: float) -> Result:
-    return reader.query(f"SELECT * FROM {view}", as_of=as_of, max_rows=WHOLE_ROWS, timeout_s=max(0.0, timeout_s))  # noqa: S608
+def _whole(reader: Reader, sql: str, as_of: datetime | None, timeout_s: float) -> Result:
+    return reader.query(sql, as_of=as_of, max_rows=WHOLE_ROWS, timeout_s=max(0.0, timeout_s))
 
 
 def _part(member: Member, view: str, result: Result) -> Part:

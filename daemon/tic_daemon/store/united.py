@@ -30,17 +30,25 @@ _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Views to read from each store, and (name, SELECT) of the views to make of them, each after those it reads."""
+class Reading:
+    """What is asked of each store for one part: the statement, and the public view whose columns it gives."""
 
-    read: tuple[str, ...]
+    sql: str
+    view: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Parts to read from each store by name, and (name, SELECT) of the views to make, each after those it reads."""
+
+    read: Mapping[str, Reading]
     make: tuple[tuple[str, str], ...]
 
 
 def plan_for(mentioned: Iterable[str]) -> Plan:
     """What it takes to answer a statement that mentions these tables. Names that are no public view are left out."""
     known = public_views()
-    read: dict[str, None] = {}
+    read: dict[str, Reading] = {}
     made: dict[str, str] = {}
 
     def add(view: str) -> None:
@@ -48,16 +56,24 @@ def plan_for(mentioned: Iterable[str]) -> Plan:
             return
         sql = merge_of(view)
         for name in _NAMED.findall(sql):
-            part = name.removeprefix("part_")
-            if name != part:
-                read[part] = None
+            if name.startswith("part_"):
+                read[name.removeprefix("part_")] = _reading(name.removeprefix("part_"))
             elif name in known or (UNION / f"{name}.sql").exists():
                 add(name)
         made[view] = sql
 
     for view in sorted(known.keys() & set(mentioned)):
         add(view)
-    return Plan(tuple(read), tuple(made.items()))
+    return Plan(read, tuple(made.items()))
+
+
+def _reading(part: str) -> Reading:
+    """How a part is read: the view of its name, whole, or what part_<name>.sql says; its first line names the view."""
+    path = UNION / f"part_{part}.sql"
+    if not path.exists():
+        return Reading(f"SELECT * FROM {part}", part)  # noqa: S608
+    text = path.read_text(encoding="utf-8")
+    return Reading(_COMMENT.sub("", text).strip(), text.removeprefix("--").partition(":")[0].strip())
 
 
 def merge_of(view: str) -> str:
@@ -71,10 +87,10 @@ def merge_of(view: str) -> str:
 def make(cursor: duckdb.DuckDBPyConnection, plan: Plan, parts: Mapping[str, Sequence[Part]]) -> None:
     """Lays the parts out and makes the views. A store of an older program lacks columns: they are NULL there."""
     columns = public_views()
-    for view in plan.read:
-        kinds = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns[view])
-        cursor.execute(f"CREATE TEMP TABLE empty_{view} ({kinds}, {STORE_COLUMN} VARCHAR)")
-        gather.lay_out(cursor, f"part_{view}", parts.get(view, ()), named=True, empty=f"empty_{view}")
+    for part, reading in plan.read.items():
+        kinds = ", ".join(f"{identifier(name)} {kind}" for name, kind in columns[reading.view])
+        cursor.execute(f"CREATE TEMP TABLE empty_{part} ({kinds}, {STORE_COLUMN} VARCHAR)")
+        gather.lay_out(cursor, f"part_{part}", parts.get(part, ()), named=True, empty=f"empty_{part}")
     for name, sql in plan.make:
         cursor.execute(f"CREATE TEMP VIEW {identifier(name)} AS {sql}")
 
