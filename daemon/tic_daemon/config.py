@@ -10,6 +10,7 @@
     [poll]                             # seconds; see `PollConfig`
     [lock]                             # margin_s, staleness; see `LockConfig`
     [endpoint]                         # listen = "auto"; see listen.py
+    [store]                            # local_dir, snapshot_s; see `StoreConfig`
 
     [[source]]                         # decides for all files that `path` matches; the last to speak wins
     path = "logs/trainer*.log"
@@ -101,6 +102,20 @@ class EndpointConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where the live store lies, and how often it is published (docs/how-to/cluster.md).
+
+    Attributes:
+        local_dir: directory on a disk of this machine for the live store, if the state directory is on a network file
+            system or file locks do not hold there. None: the first of several usual ones that will do.
+        snapshot_s: seconds between two snapshots, at least. 0: none are published.
+    """
+
+    local_dir: Path | None = None
+    snapshot_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class SourceConfig:
     """One `[[source]]`. None: not said, discovery decides.
 
@@ -152,6 +167,7 @@ class Config:
     poll: PollConfig = field(default_factory=PollConfig)
     lock: LockConfig = field(default_factory=LockConfig)
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
+    store: StoreConfig = field(default_factory=StoreConfig)
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
 
@@ -224,6 +240,7 @@ def parse_config(text: str, file: Path) -> Config:
         poll=PollConfig(**reader.section(data, "poll", _POLL)),
         lock=LockConfig(**reader.section(data, "lock", _LOCK)),
         endpoint=_endpoint(reader.section(data, "endpoint", _ENDPOINT)),
+        store=_store(base, reader.section(data, "store", _STORE)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -331,7 +348,7 @@ _TEXT, _TRUTH, _TEXTS = _Kind("text"), _Kind("truth"), _Kind("texts")
 _TOP: dict[str, _Kind] = {
     **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
     **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
-    **dict.fromkeys(("poll", "lock", "endpoint", "source", "run"), _Kind("table")),
+    **dict.fromkeys(("poll", "lock", "endpoint", "store", "source", "run"), _Kind("table")),
 }
 _SECONDS = _Kind("number", 0.01, 86400)
 _POLL: dict[str, _Kind] = {
@@ -345,6 +362,7 @@ _LOCK: dict[str, _Kind] = {
     "staleness": _Kind("whole number", 0, 1_000_000),
 }
 _ENDPOINT: dict[str, _Kind] = {"listen": _Kind("address")}
+_STORE: dict[str, _Kind] = {"local_dir": _TEXT, "snapshot_s": _Kind("number", 0, 86400)}
 _SOURCE: dict[str, _Kind] = {
     **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
     "role": _Kind("text", values=ROLES),
@@ -425,6 +443,10 @@ def _words(kind: _Kind) -> str:
 
 def _endpoint(said: Mapping[str, Any]) -> EndpointConfig:
     return EndpointConfig(parse_listen(said["listen"])) if "listen" in said else EndpointConfig()
+
+
+def _store(base: Path, said: Mapping[str, Any]) -> StoreConfig:
+    return StoreConfig(**{**said, "local_dir": _under(base, said.get("local_dir"))})
 
 
 def _under(base: Path, value: object) -> Path | None:

@@ -24,6 +24,7 @@ from tic_daemon.scan.scanner import Scanner
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.publish import Publisher
 from tic_daemon.store.rows import SourceDelta
 from tic_daemon.store.spool import SpoolReader, overlay
 from tic_daemon.store.writer import StoreFull, Writer
@@ -40,6 +41,8 @@ SWEEP_RESERVE_S = 8.0
 """At the end: the final sweep leaves so much of the time to what comes after it."""
 COMMIT_RESERVE_S = 4.0
 """At the end: a commit that finds no space is tried until so much of the time is left."""
+PUBLISH_RESERVE_S = 3.0
+"""At the end: the last snapshot leaves so much of the time to the store itself."""
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.5
@@ -118,6 +121,15 @@ class Daemon:
         )
         self._spool = SpoolReader(layout)
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor)
+        self._publisher: Publisher | None = None
+        if config.store.snapshot_s > 0:
+            self._publisher = Publisher(
+                self._writer.reader_cursor,
+                self._writer.layout,
+                self._writer.changes,
+                lost=self._writer.lost,
+                every_s=config.store.snapshot_s,
+            )
         self._live: LiveServer | None = None
         if listen is not None:
             self._live = LiveServer(
@@ -153,6 +165,7 @@ class Daemon:
             self._ending.stage = "following"
             if self._live is not None:
                 self._live.start()
+            self._publish()
             if ready is not None:
                 ready(self._live.url if self._live is not None else "")
             while not self._ending.requested:
@@ -167,10 +180,15 @@ class Daemon:
             self._exchange.start()
             self._exchange.first_look(EXCHANGE_S)
             self._ending.stage = "reading"
+            self._publish()
             swept = self._sweep(lambda: self._ending.requested)
             return self._keep(lambda: self._ending.requested, whole=swept) and swept
         finally:
             self._close()
+
+    def _publish(self) -> None:
+        if self._publisher is not None:
+            self._publisher.start()
 
     def _tick(self) -> None:
         now = time.monotonic()
@@ -302,6 +320,10 @@ class Daemon:
 
     def _close(self) -> None:
         ending = self._ending
+        if self._publisher is not None:
+            ending.stage = "publishing what is new"
+            self._writer.settle_if_due(now=True)
+            self._publisher.finish(time.monotonic() + max(0.0, ending.left() - PUBLISH_RESERVE_S))
         ending.stage = "closing the endpoint"
         if self._live is not None:
             self._live.stop()

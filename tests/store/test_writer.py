@@ -276,9 +276,9 @@ def test_what_a_query_may_not_do(open_writer: Opener, tmp_path: Path) -> None:
     ):
         with pytest.raises(duckdb.Error):
             ask(writer, sql)
-    snapshot = writer.layout.snapshot_dir / "faults.parquet"
-    ask(writer, f"COPY (SELECT * FROM b_fault) TO '{snapshot}'")
-    assert snapshot.exists(), "the snapshot directory alone may be written"
+    staged = writer.layout.staging_dir / "faults.parquet"
+    ask(writer, f"COPY (SELECT * FROM b_fault) TO '{staged}'")
+    assert staged.exists(), "the staging directory alone may be written"
 
 
 def test_state_is_private(open_writer: Opener) -> None:

@@ -59,6 +59,7 @@ class Engine:
         layout = self._layout
         temporary = layout.database.parent / "tmp"
         make_private_dir(temporary)
+        make_private_dir(layout.staging_dir)
         config: dict[str, str | bool | int | float | list[str]] = {
             "storage_compatibility_version": STORAGE_VERSION,
             # A query runs in the thread that asks. More threads cost a seventh more CPU in small commits (measured on
@@ -89,10 +90,10 @@ class Engine:
         return con
 
     def lock_down(self) -> None:
-        """After the schema is in place: no file but those of the snapshot directory, and settings are fixed."""
+        """After the schema is in place: no file but those of the staging directory, and settings are fixed."""
         con = self.con
         con.execute("SET GLOBAL TimeZone = 'UTC'")
-        con.execute("SET allowed_directories = [" + _quote(str(self._layout.snapshot_dir)) + "]")
+        con.execute("SET allowed_directories = [" + _quote(str(self._layout.staging_dir)) + "]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
 

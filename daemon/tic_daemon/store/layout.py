@@ -5,7 +5,9 @@
             tic.duckdb                          the store, where locks and fsync can be trusted; else its copy at exit
             store.json                          only if the live store lies elsewhere: {"database", "host", "why"}
             owner.json daemon.json daemon.log   who writes it; where its live endpoint is
-            snapshot/                           the only directory that the daemon's DuckDB may write besides the store
+            snapshot/                           the store in Parquet, at most some seconds old (snapshot.py)
+            staging/                            the only directory that the daemon's DuckDB may write besides the store;
+                                                it lies beside the live store, wherever that is
         spool/<host>-<pid>-<uuid>.jsonl         marks and attempts that people made
 
 Nothing here opens the store: closing any descriptor of it in the daemon's process would drop DuckDB's lock.
@@ -67,6 +69,10 @@ class StoreLayout:
     @property
     def snapshot_dir(self) -> Path:
         return self.directory / "snapshot"
+
+    @property
+    def staging_dir(self) -> Path:
+        return self.database.parent / "staging"
 
     @property
     def spool_dir(self) -> Path:

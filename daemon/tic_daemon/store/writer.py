@@ -102,7 +102,7 @@ class _Tick:
 
 
 class Writer:
-    """See the module. Not thread-safe, except `reader_cursor()`."""
+    """See the module. Not thread-safe, except `reader_cursor()`, `changes()` and `lost()`."""
 
     def __init__(self, layout: StoreLayout, owner: Owner, engine: Engine, derived: Derived) -> None:
         self.layout = layout
@@ -116,6 +116,7 @@ class Writer:
         self._said = 0  # what changed the standing of records besides the derived tables
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
+        self._changes = 0
 
     @classmethod
     def open(
@@ -182,6 +183,14 @@ class Writer:
         """A DuckDB connection for one request of the live endpoint; close it afterwards. From any thread."""
         return self._engine.cursor()
 
+    def changes(self) -> int:
+        """A number that grows whenever what the store holds has changed. From any thread."""
+        return self._changes
+
+    def lost(self) -> bool:
+        """Whether another daemon has taken the store over. From any thread."""
+        return self._owner.lost
+
     def _load(self) -> _Memory:
         con = self._engine.con
         newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
@@ -236,6 +245,7 @@ class Writer:
         except duckdb.Error as error:
             raise self._failed(error, "the fault rules") from error
         self._derived.rebuild(con, max(_utcnow(), self._memory.observed_at))
+        self._changes += 1
 
     def commit(
         self,
@@ -310,6 +320,7 @@ class Writer:
         memory.rec_id = tick.rec_id + len(new_marks) + len(new_attempts) + len(new_remote)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
         self._last_commit = time.monotonic()
+        self._changes += 1
         return memory.rec_id
 
     def _plan(self, deltas: Sequence[SourceDelta]) -> _Tick:
@@ -450,6 +461,7 @@ class Writer:
         if self._derived.retry_due() and not self._owner.lost:
             try:
                 self._derived.rebuild(self._engine.con, self._memory.observed_at)
+                self._changes += 1
             except StoreError as error:
                 log.error("%s", error)
                 self._derived.failed()
@@ -460,6 +472,7 @@ class Writer:
             con.execute("BEGIN")
             self._derived.settle(con, self._memory.observed_at)
             con.execute("COMMIT")
+            self._changes += 1
         except duckdb.Error as error:
             log.warning("%s", self._failed(error, "the bounds of faults"))
 
@@ -487,6 +500,7 @@ class Writer:
         self._memory = self._load()
         self._said += 1
         self._derived.rebuild(self._engine.con, self._memory.observed_at)
+        self._changes += 1
 
     # --- upkeep ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,279 @@
+"""Reads a store as its daemon published it (snapshot.py), when neither the daemon nor the file can be reached.
+
+An in-memory DuckDB gets the store's tables and, on top of them, the store's own views: large tables are views over the
+Parquet files, small ones are loaded. So every query, as-of and the spool's overlay work as on the file. DuckDB may read
+the snapshot's directory and nothing else.
+
+The files belong to somebody else, who replaces them: a newer manifest is looked for at most once a second, and what it
+adds is loaded. Files that an older manifest named stay for a minute; one that is gone all the same makes the manifest
+be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tic_daemon.errors import ConnectError, StoreError, TicError
+from tic_daemon.store import migrate
+from tic_daemon.store.duck_reader import DuckReader, base_config
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Connection, Result, Tail
+from tic_daemon.store.snapshot import CARRIED, Piece, Snapshot, TableFiles, read_manifest, snapshot_of
+
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["SnapshotReader", "snapshot_of"]
+
+LOOK_S = 1.0
+"""How often a newer manifest is looked for."""
+LOADED_ROWS = 50_000
+"""A table of so many rows is loaded; a larger one is read from its files at each query."""
+
+
+class _Vanished(StoreError):
+    """A file that the manifest names is not there, or is not what it says."""
+
+
+class SnapshotReader(DuckReader):
+    """A `Reader` on the published snapshot of a store.
+
+    Args:
+        layout: of the store; its spool is laid over what is read.
+
+    Raises:
+        StoreError, StoreVersionError: there is no usable snapshot.
+    """
+
+    def __init__(self, layout: StoreLayout) -> None:
+        super().__init__(layout)
+        self._directory = layout.snapshot_dir
+        self._con: duckdb.DuckDBPyConnection | None = None
+        self._snapshot: Snapshot | None = None
+        self._loaded: dict[str, TableFiles] = {}
+        self._looked = float("-inf")
+        with self._lock:
+            self._open()
+
+    def query(
+        self,
+        sql: str,
+        params: Sequence[object] = (),
+        *,
+        as_of: datetime | None = None,
+        max_rows: int = MAX_ROWS,
+        timeout_s: float = TIMEOUT_S,
+        gather: str = "",
+    ) -> Result:
+        """See `Reader.query`."""
+        with self._lock:
+            try:
+                return super().query(sql, params, as_of=as_of, max_rows=max_rows, timeout_s=timeout_s)
+            except _Vanished:
+                self._looked = float("-inf")
+                return super().query(sql, params, as_of=as_of, max_rows=max_rows, timeout_s=timeout_s)
+
+    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
+        """See `Reader.tail`. A newer snapshot is another state of everything; there are no single new rows."""
+        deadline = time.monotonic() + wait_s
+        self._waiting.clear()
+        while True:
+            if self._closed:
+                raise ConnectError(f"the reader of {self._directory} is closed", "open another one")
+            now = self._newest()
+            left = deadline - time.monotonic()
+            if now != after or left <= 0 or self._waiting.wait(min(LOOK_S, left)):
+                return Tail(now, now)
+
+    def connection(self) -> Connection:
+        """See `Reader.connection`."""
+        at = self._snapshot.at if self._snapshot is not None else None
+        return Connection("snapshot", self._state, self._since, self._detail, str(self._directory), at)
+
+    def close(self) -> None:
+        """See `Reader.close`."""
+        self._closed = True
+        self._waiting.set()
+        with self._lock:
+            self._let_go()
+            self._say("disconnected", "closed")
+
+    def _newest(self) -> str:
+        """Id of the snapshot that is published now; of the one that is read, if none can be found."""
+        try:
+            newest = read_manifest(self._directory)
+        except StoreError:
+            return self._snapshot.id if self._snapshot is not None else ""
+        with self._lock:
+            known = self._snapshot
+            if known is not None and known.id == newest.id:
+                self._snapshot = newest  # the same content, said again later
+            else:
+                self._looked = float("-inf")
+        return newest.id
+
+    # --- the snapshot -----------------------------------------------------------------------------------------------
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        if self._closed:
+            raise ConnectError(f"the reader of {self._directory} is closed", "open another one")
+        if self._con is None or time.monotonic() - self._looked >= LOOK_S:
+            try:
+                con = self._refreshed()
+            except TicError as error:
+                self._let_go()
+                self._say("disconnected", error.what)
+                raise
+            self._say("connected", "")
+            self._looked = time.monotonic()
+            return con
+        return self._con
+
+    def _refreshed(self) -> duckdb.DuckDBPyConnection:
+        """The connection on what is published now."""
+        for last_try in (False, True):
+            newest = read_manifest(self._directory)
+            if self._con is not None and self._snapshot is not None and newest.id == self._snapshot.id and not last_try:
+                try:
+                    self._check_files(newest.pieces())
+                except _Vanished:
+                    continue
+                self._snapshot = newest
+                return self._con
+            try:
+                migrate.refuse_newer(newest.schema_version)
+                self._check_files(newest.pieces())
+                con = self._load(newest)
+            except _Vanished:
+                self._let_go()
+                if last_try:
+                    raise
+                continue
+            self._con, self._snapshot, self._loaded = con, newest, dict(newest.tables)
+            return con
+        raise AssertionError("the loop returns or raises")
+
+    def _check_files(self, pieces: Sequence[Piece]) -> None:
+        for piece in pieces:
+            path = self._directory / piece.name
+            try:
+                size = path.stat().st_size
+            except OSError as error:
+                raise _Vanished(
+                    f"the snapshot in {self._directory} is not whole: {piece.name}: {error.strerror or error}",
+                    "its daemon publishes another one within seconds, if it runs",
+                ) from error
+            if size != piece.bytes:
+                raise _Vanished(
+                    f"the snapshot in {self._directory} is not whole: {piece.name} has {size} of {piece.bytes} bytes",
+                    "its daemon publishes another one within seconds, if it runs",
+                )
+
+    def _load(self, newest: Snapshot) -> duckdb.DuckDBPyConnection:
+        """A connection that shows `newest`: the one that there is, brought up to date, or a new one."""
+        import duckdb  # noqa: PLC0415  the screen paints before this
+
+        con = self._con
+        known = self._snapshot
+        anew = con is None or known is None or known.lineage != newest.lineage or known.views != newest.views
+        anew = anew or known is None or known.tables.keys() != newest.tables.keys()
+        if anew or con is None:
+            self._let_go()
+            con = self._connect()
+        try:
+            con.execute("BEGIN")
+            for name, table in newest.tables.items():
+                before = None if anew else self._loaded.get(name)
+                for statement in self._statements(name, table, before):
+                    con.execute(statement)
+            if anew:
+                self._make_views(con, newest.views)
+            con.execute("COMMIT")
+        except duckdb.Error as error:
+            con.close()
+            self._con = None
+            why = f"the snapshot in {self._directory} cannot be read: {str(error).splitlines()[0]}"
+            raise (_Vanished if self._names_a_file(error) else StoreError)(why) from error
+        except BaseException:
+            con.close()
+            self._con = None
+            raise
+        return con
+
+    def _connect(self) -> duckdb.DuckDBPyConnection:
+        import duckdb  # noqa: PLC0415
+
+        con = duckdb.connect(":memory:", config=base_config())
+        con.execute("SET GLOBAL TimeZone = 'UTC'")
+        con.execute(f"SET allowed_directories = [{_quote(str(self._directory))}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
+        return con
+
+    def _statements(self, name: str, table: TableFiles, before: TableFiles | None) -> list[str]:
+        """What makes relation `name` hold `table`, if it holds `before` now (None: there is none)."""
+        if before == table:
+            return []
+        read = self._select(table, table.pieces)
+        if table.key and table.rows > LOADED_ROWS:
+            drop = [] if before is None or before.rows > LOADED_ROWS else [f"DROP TABLE {name}"]
+            return [*drop, f"CREATE OR REPLACE VIEW {name} AS {read}"]
+        drop = [f"DROP VIEW {name}"] if before is not None and before.key and before.rows > LOADED_ROWS else []
+        columns = ", ".join(f'"{column}" {kind}' for column, kind in table.columns)
+        if before is None or drop or not table.key or before.columns != table.columns:
+            fill = [f"INSERT INTO {name} {read}"] if table.pieces else []
+            return [*drop, f"CREATE OR REPLACE TABLE {name} ({columns})", *fill]
+        # It has only grown. A merged file holds rows that are loaded, and new ones.
+        last = before.pieces[-1].last if before.pieces else 0
+        added = [piece for piece in table.pieces if piece.last > last]
+        if not added:
+            return []
+        floor = f"make_timestamp({last}::BIGINT)" if dict(table.columns)[table.key] == "TIMESTAMP" else str(last)
+        return [f'INSERT INTO {name} {self._select(table, added)} WHERE "{table.key}" > {floor}']
+
+    def _select(self, table: TableFiles, pieces: Sequence[Piece]) -> str:
+        """A SELECT of the table's columns, in order and of its types, from files."""
+        listed = ", ".join(
+            f'"{name}"' if CARRIED.fullmatch(kind) else f'CAST("{name}" AS {kind}) AS "{name}"'
+            for name, kind in table.columns
+        )
+        files = ", ".join(_quote(str(self._directory / piece.name)) for piece in pieces)
+        # A directory named a=b above would become a column.
+        return f"SELECT {listed} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608  checked names
+
+    def _make_views(self, con: duckdb.DuckDBPyConnection, piece: Piece) -> None:
+        path = self._directory / piece.name
+        try:
+            views = [(str(name), str(sql)) for name, sql in json.loads(path.read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError, RecursionError) as error:
+            raise _Vanished(f"the snapshot's views {path} cannot be read: {str(error)[:200]}") from error
+        for name, sql in views:
+            statements = con.extract_statements(sql)
+            if len(statements) != 1 or statements[0].type.name != "CREATE":
+                raise StoreError(f"{path} holds what is no view: {name[:60]!r}", "no daemon of tic wrote it")
+            con.execute(statements[0])
+
+    def _names_a_file(self, error: duckdb.Error) -> bool:
+        return ".parquet" in str(error)
+
+    def _unreadable(self, error: duckdb.Error) -> StoreError | None:
+        import duckdb  # noqa: PLC0415
+
+        if isinstance(error, duckdb.FatalException | duckdb.IOException) or str(self._directory) in str(error):
+            self._let_go()
+            return _Vanished(f"the snapshot in {self._directory} cannot be read: {str(error).splitlines()[0]}")
+        return None
+
+    def _let_go(self) -> None:
+        con, self._con = self._con, None
+        self._loaded = {}
+        if con is not None:
+            con.close()
+
+
+def _quote(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
