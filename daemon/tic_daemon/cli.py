@@ -18,6 +18,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -49,6 +50,10 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument("--once", action="store_true", help="read all there is to its end and exit")
     watch.add_argument("--config", type=Path, metavar="FILE", help="tic.toml; default: DIR/tic.toml if there is one")
     watch.add_argument("--state", type=Path, metavar="DIR", help="state directory; default: .tic in the first DIR")
+    watch.add_argument(
+        "--local-dir", type=Path, metavar="DIR",
+        help="directory on a disk of this machine for the live store, if it cannot lie in the state directory",
+    )  # fmt: skip
     watch.add_argument("--engine", choices=("auto", "hyperscan", "ahocorasick"), default="auto", help="search engine")
     watch.add_argument(
         "--listen",
@@ -156,6 +161,8 @@ def _watch(args: argparse.Namespace) -> int:
     if any(place.name == STATE_DIR and (place / CREATE_LOCK).exists() for place in (here, *here.parents)):
         raise TicError(f"{workspace} is where a daemon keeps its own state: nothing to watch", "watch its parent")
     config = load_config(args.config, workspace=workspace)
+    if args.local_dir is not None:
+        config = replace(config, store=replace(config.store, local_dir=args.local_dir))
     raise_file_limit()
     listen = None if args.once or args.no_endpoint else _listen(args, config)
     with signals() as ending:

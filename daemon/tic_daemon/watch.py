@@ -110,7 +110,11 @@ class Daemon:
     ) -> None:
         self._rules = RuleSet.load(config.rules)
         self._writer = Writer.open(
-            layout, take_over=take_over, margin_s=config.lock.margin_s, staleness=config.lock.staleness
+            layout,
+            take_over=take_over,
+            local_dir=config.store.local_dir,
+            margin_s=config.lock.margin_s,
+            staleness=config.lock.staleness,
         )
         self._writer.put_fault_rules(self._rules.fault_rules())
         self._scanner = Scanner(self._rules, engine)

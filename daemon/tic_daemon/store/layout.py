@@ -3,7 +3,7 @@
     <workspace>/.tic/                           state directory, 0700
         <host>-<store_id>/                      one store (StoreLayout.directory)
             tic.duckdb                          the store, where locks and fsync can be trusted; else its copy at exit
-            store.json                          only if the live store lies elsewhere: {"database", "host", "why"}
+            store.json                          only if the live store lies elsewhere: {"database", "host", "why", ...}
             owner.json daemon.json daemon.log   who writes it; where its live endpoint is
             snapshot/                           the store in Parquet, at most some seconds old (snapshot.py)
             staging/                            the only directory that the daemon's DuckDB may write besides the store;
@@ -17,18 +17,19 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import re
-import shutil
 import socket
-import subprocess
-import sys
+import time
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tic_daemon.errors import StoreError
-from tic_daemon.sources.mounts import Mounts
+from tic_daemon.store import place
+
+log = logging.getLogger(__name__)
 
 STATE_DIR = ".tic"
 DATABASE = "tic.duckdb"
@@ -136,41 +137,95 @@ class StoreLayout:
         assert found is not None  # noqa: S101  the name was just made in that form
         return found
 
-    def settle(self, *, local_root: Path | None = None, network: bool | None = None) -> StoreLayout:
+    def settle(self, *, local_dir: Path | None = None, network: bool | None = None) -> StoreLayout:
         """Decides where the live store lies, and moves a published copy there if it must lie elsewhere.
 
-        In the state directory, unless that is on a network file system or a lock probe from a child process fails: then
-        in `local_root` (default `$XDG_STATE_HOME/tic` or `~/.local/state/tic`), and `store.json` points to it.
-        `network` overrides what the mount says.
+        In the state directory, unless that will not do (place.py): then on a disk of this node, and `store.json` points
+        to it. Once there it stays, as long as its file does. If that is gone (a scratch directory that ended with its
+        job, a node that was set up anew), the copy in the state directory stands in for it.
+
+        Args:
+            local_dir: where on this node; None: the first usable of several places.
+            network: overrides what the mount says.
+
+        Raises:
+            StoreError: it can lie nowhere, or the copy cannot be moved.
         """
         make_private_dir(self.directory)
         make_private_dir(self.snapshot_dir)
-        if self.pointer_file.exists():
-            why = str(read_json(self.pointer_file).get("why", "store.json says so"))
-        elif network if network is not None else on_network(self.directory):
-            why = "the state directory is on a network file system"
-        elif not locks_work(self.directory):
-            why = "file locks do not hold in the state directory"
-        else:
+        if self.database != self.published and self.database.exists():  # where store.json put it before
+            self._require_ours()
+            return self
+        why = place.reason_to_leave(self.directory, network=network)
+        if not why:
+            self.pointer_file.unlink(missing_ok=True)
             return replace(self, database=self.published)
-        root = local_root or Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state") / "tic"
-        local = root.absolute() / self.directory.name / DATABASE
-        if self.database != self.published:
-            local = self.database  # where store.json put it before
-        make_private_dir(local.parent)
-        if not local.exists() and self.published.exists():
-            shutil.copyfile(self.published, local)
-        write_private_json(self.pointer_file, {"database": str(local), "host": self.host, "why": why})
-        return replace(self, database=local)
+        chosen = place.choose(local_dir)
+        local = chosen.directory / self.directory.name / DATABASE
+        try:
+            make_private_dir(local.parent)
+            if not local.exists() and self.published.exists():
+                copy_whole(self.published, local)
+        except OSError as error:
+            raise StoreError(f"cannot write {local}: {error.strerror or error}", "name another --local-dir") from error
+        told: dict[str, object] = {"database": str(local), "host": self.host, "why": why, "place": chosen.reason}
+        write_private_json(self.pointer_file, told)
+        log.info("the live store lies in %s (%s), as %s", local.parent, chosen.reason, why)
+        settled = replace(self, database=local)
+        settled._require_ours()
+        return settled
 
-    def publish(self) -> None:
-        """Copies a node-local store beside its pointer, atomically. Call only after DuckDB has closed it."""
-        if self.database == self.published or not self.database.exists():
-            return
-        part = self.directory / (DATABASE + ".part")
-        shutil.copyfile(self.database, part)
-        part.chmod(0o600)
-        part.replace(self.published)
+    def _require_ours(self) -> None:
+        try:
+            place.require_ours(self.database.parent)
+        except OSError as error:
+            raise StoreError(
+                f"the directory of the live store, {self.database.parent}, is not yours alone: {error}",
+                "remove it, or name another with --local-dir",
+            ) from error
+
+    def publish_whole(self, deadline: float = float("inf")) -> bool:
+        """Copies a node-local store beside its pointer, atomically. Call only after DuckDB has closed it.
+
+        Args:
+            deadline: monotonic; a copy that is not done by then is given up.
+
+        Returns:
+            Whether the state directory now holds the whole store. If not, the log says so; the snapshot does.
+        """
+        if self.database == self.published:
+            return True
+        try:
+            copy_whole(self.database, self.published, deadline)
+        except OSError as error:
+            log.warning(
+                "left out: the copy of %s in the state directory (%s); the snapshot there stands for it",
+                self.database,
+                getattr(error, "strerror", None) or error,
+            )
+            return False
+        return True
+
+
+def copy_whole(source: Path, target: Path, deadline: float = float("inf")) -> None:
+    """Copies a file that nobody writes, mode 0600; `target` is there whole or not at all.
+
+    Raises:
+        OSError: it cannot be done. TimeoutError (an OSError): the deadline (monotonic) came first.
+    """
+    part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with source.open("rb") as reading, os.fdopen(fd, "wb") as writing:
+            while piece := reading.read(4 << 20):
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"no time was left after {writing.tell() >> 20} MB")
+                writing.write(piece)
+            writing.flush()
+            os.fsync(writing.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def stores_under(target: Path) -> list[StoreLayout]:
@@ -239,36 +294,6 @@ def read_json(path: Path) -> dict[str, object]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def on_network(path: Path) -> bool:
-    """Whether `path` lies on a network file system, whose locks and fsync cannot be trusted between processes."""
-    return Mounts.read().of(str(path.resolve())).network
-
-
-_PROBE = """
-import fcntl, os, sys
-fd = os.open(sys.argv[1], os.O_RDWR)
-try:
-    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-except OSError:
-    sys.exit(7)
-"""
-
-
-def locks_work(directory: Path) -> bool:
-    """Whether a POSIX lock held here keeps another process out: tried with a child process on a file of its own."""
-    probe = directory / f".lock-probe-{uuid.uuid4().hex[:8]}"
-    try:
-        with probe.open("w") as file:
-            fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            argv = [sys.executable, "-I", "-S", "-c", _PROBE, str(probe)]
-            child = subprocess.run(argv, check=False, timeout=20, capture_output=True)
-            return child.returncode == 7
-    except (OSError, subprocess.SubprocessError):
-        return False
-    finally:
-        probe.unlink(missing_ok=True)
 
 
 def _lock_if_possible(fd: int) -> None:

@@ -84,6 +84,19 @@ def migrate(
     return before
 
 
+def tables(con: duckdb.DuckDBPyConnection, *, upto: int) -> None:
+    """Gives an empty database the tables of schema version `upto`, without rows and without views.
+
+    Raises:
+        StoreError: a migration failed.
+    """
+    for number, path in migrations():
+        if number <= upto:
+            con.execute("BEGIN")
+            _apply(con, path)
+            con.execute("COMMIT")
+
+
 def public_views(con: duckdb.DuckDBPyConnection, schema: Path | None = None) -> None:
     """Gives the store the views above the base layer. Raises StoreError: one failed."""
     _views(con, "[1-9]*.sql", schema)

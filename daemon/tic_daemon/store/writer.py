@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import duckdb
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
 from tic_daemon.scan.events import Event
-from tic_daemon.store import migrate
+from tic_daemon.store import migrate, restore
 from tic_daemon.store.columns import EVENT_TABLES, STAMP, Batch
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
@@ -126,6 +127,7 @@ class Writer:
         memory_limit: str = "256MB",
         take_over: bool = False,
         network: bool | None = None,
+        local_dir: Path | None = None,
         margin_s: float = 2.0,
         staleness: int = 1,
     ) -> Writer:
@@ -136,6 +138,7 @@ class Writer:
             memory_limit: DuckDB's own limit.
             take_over: take the store from an owner elsewhere that has been silent for over a minute.
             network: whether the state directory is on a network file system; None: as the mount says.
+            local_dir: where on this node the live store lies if it must (place.py).
             margin_s, staleness: settings of the lock (config.py `LockConfig`).
 
         Raises:
@@ -146,7 +149,8 @@ class Writer:
         owner = Owner.acquire(layout.owner_file, take_over=take_over)
         engine: Engine | None = None
         try:
-            layout = layout.settle(network=network)
+            layout = layout.settle(network=network, local_dir=local_dir)
+            restore.if_lost(layout)
             engine = Engine(layout, memory_limit)
             workspace = str(layout.state_dir.parent)
             migrate.migrate(engine.con, layout.store_id, workspace, layout.host, _utcnow())
@@ -548,11 +552,8 @@ class Writer:
             elif wal:
                 log.warning("left out: the checkpoint; %d bytes are replayed at the next opening", wal)
             self._engine.close()
-            if time.monotonic() < deadline:
-                if not self._owner.lost:
-                    self.layout.publish()
-            elif self.layout.database != self.layout.published:
-                log.warning("left out: the copy of %s in the state directory", self.layout.database)
+            if not self._owner.lost:
+                self.layout.publish_whole(deadline)
         finally:
             self._engine.close()
             self._owner.release()
