@@ -1,2 +1,4 @@
--- Every line of every store.
+-- Every fault once. A store also shows what another one told it of: the row of the store that saw it wins.
 SELECT * EXCLUDE (part_store) FROM part_faults
+WINDOW w AS (PARTITION BY coalesce(origin_store_id, store_id), coalesce(origin_rec_id, rec_id), run_id)
+QUALIFY origin_store_id IS NULL OR (count(*) FILTER (origin_store_id IS NULL) OVER w = 0 AND part_store = min(part_store) OVER w)

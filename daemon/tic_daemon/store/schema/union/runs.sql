@@ -9,5 +9,6 @@ WITH counted AS (
 SELECT c.run_id, coalesce(s.attempt, c.attempt) AS attempt, coalesce(s.state, 'silent') AS state,
     coalesce(s.locked, c.locked) AS locked, s.first_fault_rec_id, c.last_step, c.last_event_at, c.last_observed_at, c.mismatches,
     coalesce(s.faults, 0) AS faults, c.wandb_gaps, coalesce(s.marked, c.marked) AS marked,
-    coalesce(s.named_by_us, false) AS named_by_us, coalesce(s.sources, 0) AS sources, s.last_growth_at, s.first_fault_store_id
+    coalesce(s.named_by_us, false) AS named_by_us, coalesce(s.sources, 0) AS sources, s.last_growth_at,
+    coalesce(s.remote_faults, 0) AS remote_faults, s.first_fault_origin
 FROM counted c LEFT JOIN run_states s ON s.run_id = c.run_id
