@@ -11,10 +11,11 @@ import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from tic_daemon.errors import StoreError, TicError, UnknownRunError
 from tic_daemon.output import printable, say
-from tic_daemon.store.layout import local_host, stores_under
+from tic_daemon.store.layout import StoreLayout, local_host, stores_under
 from tic_daemon.store.offline import take_in_spool
 from tic_daemon.store.owner import live_owner
 from tic_daemon.store.reader import Reader, open_reader
@@ -37,8 +38,10 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     mark.add_argument("run_id", metavar="RUN")
     what = mark.add_mutually_exclusive_group()
     what.add_argument("--attempt", type=int, metavar="N", help="mark this attempt, not the whole run")
-    what.add_argument("--record", type=int, metavar="REC_ID", help="mark this record (rec_id of view mismatches)")
-    what.add_argument("--retract", metavar="ID", help="take the mark with this rec_id or id back")
+    what.add_argument(
+        "--record", metavar="[STORE:]REC_ID", help="mark this record (store_id and rec_id of view mismatches)"
+    )
+    what.add_argument("--retract", metavar="ID", help="take the mark with this id or rec_id back")
     mark.add_argument("--note", action="store_true", help="a note: lowers nothing")
     _common(mark)
     mark.set_defaults(run=_mark)
@@ -71,16 +74,19 @@ def _attempt(args: argparse.Namespace) -> int:
 def _take_in(at: Path) -> str:
     """Without a daemon on a store of this machine, takes the spool in now: which lines belong to an attempt is worked
     out by whoever writes the store. Returns what is to be added to the answer."""
-    for layout in stores_under(at):
+    waiting = []
+    single = StoreLayout.of(at) if at.is_dir() else None
+    for layout in [single] if single is not None else stores_under(at):
         if live_owner(layout.owner_file) is not None:
-            return ""  # its daemon takes it in within a second
+            continue  # its daemon takes it in within a second
         if layout.host == local_host() and layout.database.exists():
             try:
                 take_in_spool(layout)
             except StoreError as error:
-                return f"; it counts when the store can be written again ({error.what})"
-            return ""
-    return "; it counts as soon as the daemon of the store takes it in"
+                waiting.append(f"{layout.directory.name} can be written again ({error.what})")
+        else:
+            waiting.append(f"the daemon of {layout.directory.name} runs again")
+    return f"; it counts there when {', '.join(waiting)}" if waiting else ""
 
 
 def _start(reader: Reader, text: str) -> tuple[str, datetime | None, Cut]:
@@ -105,9 +111,33 @@ def _start(reader: Reader, text: str) -> tuple[str, datetime | None, Cut]:
 
 
 def _ends(reader: Reader) -> Cut:
-    """Where every generation of every source ends now: what the daemon has read, or the file's size if that is more."""
-    found = reader.query("SELECT source_id, generation, bytes_read, path FROM sources").rows
+    """Where every generation of every source of every store ends now: what its daemon has read, or the file's size if
+    that is more.
+
+    Raises:
+        StoreError: a store cannot be read, or is behind. A source without a cut would count as begun afterwards.
+    """
+    found = _complete(reader, "SELECT source_id, generation, bytes_read, path FROM sources")
     return [(int(source), int(generation), max(int(read), _size(path))) for source, generation, read, path in found]
+
+
+def _complete(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
+    """Rows of all stores, as they stand now.
+
+    Raises:
+        StoreError: a store is missing from them, or its rows are of an earlier moment.
+    """
+    found = reader.query(sql, gather="SELECT * FROM part")
+    connection = reader.connection()
+    behind = [store for store in connection.stores or (connection,) if store.kind == "snapshot" and store.detail]
+    why = "; ".join((*found.missing, *(store.detail for store in behind)))
+    if why or found.truncated:
+        hints = [store.hint for store in behind if store.hint]
+        raise StoreError(
+            f"where all logs end now cannot be told: {why or 'there are too many'}",
+            "; ".join((*hints, "or say --from TIME: a time needs no look at the logs")),
+        )
+    return found.rows
 
 
 def _size(path: str) -> int:
@@ -123,7 +153,7 @@ def _cut_at(reader: Reader, path: str, offset: int) -> Cut:
     """The cut of all sources now, but for the named one: it is cut at `offset`."""
     # As the store shows names that are not UTF-8.
     wanted = {os.fsencode(name).decode("utf-8", "backslashreplace") for name in (path, str(Path(path).absolute()))}
-    rows = reader.query("SELECT source_id, generation, path FROM sources").rows
+    rows = _complete(reader, "SELECT source_id, generation, path FROM sources")
     named = {
         (int(source), int(generation)) for source, generation, found in rows if found in wanted or str(source) == path
     }
@@ -143,7 +173,8 @@ def _mark(args: argparse.Namespace) -> int:
         _known(reader, args.run_id)
         if args.attempt is not None:
             scope, attempt = "attempt", args.attempt
-            if not reader.query("SELECT 1 FROM attempts WHERE run_id = ? AND attempt = ?", [args.run_id, attempt]).rows:
+            known = "SELECT 1 FROM attempts WHERE run_id = ? AND attempt = ?"
+            if not reader.query(known, [args.run_id, attempt], gather="SELECT * FROM part").rows:
                 raise UnknownRunError(f"{args.run_id} has no attempt {attempt}", "`tic-tui status` lists them")
         elif args.record is not None:
             scope, (target, attempt) = "record", _record(reader, args.run_id, args.record)
@@ -158,30 +189,55 @@ def _mark(args: argparse.Namespace) -> int:
     return 0
 
 
-def _record(reader: Reader, run_id: str, rec_id: int) -> tuple[str, int]:
-    found = reader.query(
-        "SELECT source_id, generation, byte_offset, attempt FROM mismatches WHERE rec_id = ? AND run_id = ?",
-        [rec_id, run_id],
-    ).rows
-    if not found:
-        raise UnknownRunError(f"{run_id} has no record {rec_id}", "rec_id is a column of view mismatches")
-    source, generation, offset, attempt = found[0]
+def _record(reader: Reader, run_id: str, name: str) -> tuple[str, int]:
+    """Place and attempt of a record, named by its number, with its store's id before it where that is not enough."""
+    store, _, number = name.rpartition(":")
+    if not re.fullmatch(r"\d{1,18}", number):
+        raise TicError(f"--record {name} is not REC_ID or STORE:REC_ID", "rec_id is a column of view mismatches")
+    wanted = (
+        "SELECT store_id, source_id, generation, byte_offset, attempt FROM mismatches WHERE rec_id = ? AND run_id = ?"
+    )
+    found = reader.query(wanted, [int(number), run_id], gather="SELECT * FROM part ORDER BY store_id")
+    rows = [row for row in found.rows if not store or row[0] == store]
+    if not rows:
+        missing = "".join(f"; not read: {text}" for text in found.missing)
+        raise UnknownRunError(f"{run_id} has no record {name}{missing}", "rec_id is a column of view mismatches")
+    if len(rows) > 1 or (found.missing and not store):
+        names = ", ".join(f"{row[0]}:{number}" for row in rows)
+        why = "; ".join(found.missing) or f"{len(rows)} stores have one"
+        raise TicError(f"record {number} is not clear: {why}", f"name it with its store: {names}")
+    _, source, generation, offset, attempt = rows[0]
     return f"{source}:{generation}:{offset}", int(attempt)
 
 
 def _retracted(reader: Reader, run_id: str, name: str) -> tuple[str, str, int | None]:
     """Scope, id and attempt of the mark that is taken back; it may be named by id or by rec_id."""
-    rows = reader.query("SELECT rec_id, id, scope, attempt, verdict FROM marks WHERE run_id = ?", [run_id]).rows
-    for rec_id, mark_id, scope, attempt, verdict in rows:
-        if name in (str(rec_id), mark_id) and verdict != "retract":
-            return scope, mark_id, attempt
-    raise TicError(f"{run_id} has no mark {name}", "view marks lists them; a retraction cannot be retracted")
+    rows = reader.query(
+        "SELECT rec_id, id, scope, attempt, verdict FROM marks WHERE run_id = ?", [run_id], gather="SELECT * FROM part"
+    ).rows
+    named = {
+        (scope, mark_id, attempt)
+        for rec_id, mark_id, scope, attempt, verdict in rows
+        if name in (str(rec_id), mark_id) and verdict != "retract"
+    }
+    if len(named) > 1:  # each store numbers the same marks in its own way
+        ids = ", ".join(sorted(mark_id for _, mark_id, _ in named))
+        raise TicError(f"mark {name} is not clear: stores number them differently", f"name it by its id: {ids}")
+    if not named:
+        raise TicError(f"{run_id} has no mark {name}", "view marks lists them; a retraction cannot be retracted")
+    return named.pop()
 
 
 def _known(reader: Reader, run_id: str) -> None:
-    if not reader.query("SELECT 1 FROM runs WHERE run_id = ?", [run_id]).rows:
-        known = [row[0] for row in reader.query("SELECT DISTINCT run_id FROM runs ORDER BY 1 LIMIT 10").rows]
-        raise UnknownRunError(f"no run {run_id!r} in this store", f"known: {', '.join(known) or 'none yet'}")
+    one = "SELECT * FROM part"
+    asked = reader.query("SELECT 1 AS known FROM run_states WHERE run_id = ?", [run_id], gather=one)
+    if not asked.rows and not reader.query("SELECT 1 AS known FROM runs WHERE run_id = ?", [run_id], gather=one).rows:
+        names = "SELECT DISTINCT run_id FROM runs ORDER BY 1 LIMIT 10"
+        known = [
+            row[0] for row in reader.query(names, gather="SELECT DISTINCT run_id FROM part ORDER BY 1 LIMIT 10").rows
+        ]
+        missing = "".join(f"; not read: {text}" for text in asked.missing)
+        raise UnknownRunError(f"no run {run_id!r} in this store{missing}", f"known: {', '.join(known) or 'none yet'}")
 
 
 def _check(args: argparse.Namespace) -> int:

@@ -2,7 +2,8 @@
 
 The latest attempt counts: a person opens a new one after a fault, and what older ones showed is named, not counted.
 
-    15  unknown run; no record in the attempt; records, and none is evidence without a lock or a mark to explain it; or
+    15  a store that cannot be read, or was read from a snapshot over a minute old though its daemon should live;
+        unknown run; no record in the attempt; records, and none is evidence without a lock or a mark to explain it; or
         its logs are longer than what was read of them, and a fault may stand in the rest
     13  a fault locks the attempt
     12  a person marked the run or the attempt; or marked records, and no evidence is left
@@ -13,12 +14,15 @@ So 0 is given for one record of evidence or more, and for nothing else. Codes 10
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
-from tic_daemon.store.reader import Reader
+from tic_daemon.store.reader import Connection, Reader, Result
 
 TIMEOUT_S: Final = 60.0
 REASONS_SHOWN: Final = 5
@@ -32,22 +36,30 @@ AT_REST: Final = 1 << 20
 Row = dict[str, Any]
 Findings = list[tuple[ExitCode, str]]
 
-_ATTEMPTS: Final = """
-SELECT a.attempt, a.locked, a.marked, a.locking_faults, a.first_fault_rec_id, coalesce(r.records, 0) AS records,
-    coalesce(r.evidence, 0) AS evidence, coalesce(r.admissible, 0) AS admissible, coalesce(r.suspect, 0) AS suspect,
-    coalesce(r.locked, 0) AS locked_records, coalesce(r.marked, 0) AS marked_records
-FROM attempts a
-LEFT JOIN (
-    SELECT attempt, count(*) AS records, count(*) FILTER (is_evidence) AS evidence,
-        count(*) FILTER (admissibility = 'admissible') AS admissible,
-        count(*) FILTER (admissibility = 'suspect') AS suspect,
-        count(*) FILTER (admissibility = 'locked') AS locked,
-        count(*) FILTER (not_evidence_because = 'marked inconclusive') AS marked
-    FROM mismatches WHERE run_id = $1 GROUP BY attempt
-) r ON r.attempt = a.attempt
-WHERE a.run_id = $1
-ORDER BY a.attempt
+SETTLED_S: Final = 30.0
+"""Of several stores some may be live: a log written so long ago would have been read by a daemon that follows it."""
+
+STALE: Final = timedelta(seconds=60)
+"""A snapshot older than this is no answer while its daemon should live: it is published every ten seconds."""
+
+_RECORDS: Final = """
+SELECT attempt, count(*) AS records, count(*) FILTER (is_evidence) AS evidence,
+    count(*) FILTER (admissibility = 'admissible') AS admissible,
+    count(*) FILTER (admissibility = 'suspect') AS suspect,
+    count(*) FILTER (admissibility = 'locked') AS locked_records,
+    count(*) FILTER (not_evidence_because = 'marked inconclusive') AS marked_records
+FROM mismatches WHERE run_id = ? GROUP BY attempt
 """
+_ADDED: Final = """
+SELECT attempt, sum(records)::BIGINT AS records, sum(evidence)::BIGINT AS evidence,
+    sum(admissible)::BIGINT AS admissible, sum(suspect)::BIGINT AS suspect, sum(locked_records)::BIGINT AS locked_records,
+    sum(marked_records)::BIGINT AS marked_records
+FROM part GROUP BY attempt
+"""
+_ATTEMPTS: Final = "SELECT * FROM attempts WHERE run_id = ? ORDER BY attempt"
+_NO_RECORDS: Final = {
+    "records": 0, "evidence": 0, "admissible": 0, "suspect": 0, "locked_records": 0, "marked_records": 0,
+}  # fmt: skip
 
 
 def check(reader: Reader, run_id: str) -> tuple[int, list[str]]:
@@ -60,18 +72,26 @@ def check(reader: Reader, run_id: str) -> tuple[int, list[str]]:
     Raises:
         StoreError, ConnectError, SqlError: the store cannot be asked. No code stands for that here.
     """
-    if not _ask(reader, "SELECT 1 AS known FROM runs WHERE run_id = ?", run_id):
-        known = _ask(reader, "SELECT run_id FROM runs ORDER BY last_observed_at DESC NULLS LAST, run_id LIMIT 5")
+    asked = _Asked(reader)
+    # Records before locks: what a daemon writes between the two can only lock what was counted.
+    records = {row["attempt"]: row for row in _ask(asked, _RECORDS, run_id, gather=_ADDED)}
+    attempts = [{**row, **_NO_RECORDS, **records.get(row["attempt"], {})} for row in _ask(asked, _ATTEMPTS, run_id)]
+    if not attempts:
+        known = _ask(asked, "SELECT run_id FROM runs ORDER BY last_observed_at DESC NULLS LAST, run_id LIMIT 5")
         names = ", ".join(_clean(row["run_id"]) for row in known) or "none yet"
-        return _told(run_id, [(ExitCode.NO_EVIDENCE, f"no such run in this store; known: {names}")], [])
-    # One query and so one snapshot: what a daemon writes meanwhile cannot come between the counts and the lock.
-    attempts = _ask(reader, _ATTEMPTS, run_id)
+        unknown = (ExitCode.NO_EVIDENCE, f"no such run in this store; known: {names}")
+        return _told(run_id, [*_stores(asked), unknown], [])
+    return _judged(asked, run_id, attempts)
+
+
+def _judged(reader: _Asked, run_id: str, attempts: list[Row]) -> tuple[int, list[str]]:
     latest, older = attempts[-1], attempts[:-1]
     findings = _unread(reader, run_id)
     findings += _no_evidence(latest)
     findings += _lock(reader, run_id, latest)
     findings += _marks(reader, run_id, latest)
     findings += _gaps(reader, run_id)
+    findings = _stores(reader) + findings
     notes = [_counts(latest), *_reasons(reader, run_id, latest), *(_older(row) for row in older)]
     return _told(run_id, findings, notes)
 
@@ -96,16 +116,19 @@ def _no_evidence(latest: Row) -> Findings:
     return [(ExitCode.NO_EVIDENCE, f"none of {latest['records']} records of attempt {latest['attempt']} is evidence")]
 
 
-def _lock(reader: Reader, run_id: str, latest: Row) -> Findings:
+def _lock(reader: _Asked, run_id: str, latest: Row) -> Findings:
     if not latest["locked"]:
         return []
     here = (run_id, latest["attempt"])
+    several = reader.several
+    first = "rec_id = ? AND store_id = ?" if several else "rec_id = ?"
+    its = (latest["first_fault_rec_id"], latest["first_fault_origin"])[: 2 if several else 1]
     faults = _ask(
         reader,
-        "SELECT rec_id, severity, kind, locks, rank, pid, host, code, step, text, path, line_no, event_at FROM faults"
-        " WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND (rec_id = ? OR locks)"
-        " ORDER BY rec_id IS NOT DISTINCT FROM ? DESC, event_at NULLS LAST, rec_id LIMIT 2",
-        *here, latest["first_fault_rec_id"], latest["first_fault_rec_id"],
+        "SELECT rec_id, severity, kind, locks, rank, pid, host, code, step, text, path, line_no, event_at FROM faults"  # noqa: S608
+        f" WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND (({first}) OR locks)"
+        f" ORDER BY coalesce({first}, false) DESC, event_at NULLS LAST, rec_id LIMIT 2",
+        *here, *its, *its,
     )  # fmt: skip
     many = _some(latest["locking_faults"], "fault")
     found: Findings = [(ExitCode.LOCKED, f"attempt {latest['attempt']} is locked by {many}")]
@@ -129,7 +152,7 @@ def _fault(fault: Row) -> str:
     return f"{kind}{when}, {', '.join(who) or 'process unknown'}, {where}: {_clean(fault['text'])}"
 
 
-def _marks(reader: Reader, run_id: str, latest: Row) -> Findings:
+def _marks(reader: _Asked, run_id: str, latest: Row) -> Findings:
     """Marks of the run and of this attempt lower it. A marked record is one less, and lowers when none is left."""
     if latest["marked"]:
         marks = _ask(
@@ -153,7 +176,7 @@ def _marks(reader: Reader, run_id: str, latest: Row) -> Findings:
     return []
 
 
-def _gaps(reader: Reader, run_id: str) -> Findings:
+def _gaps(reader: _Asked, run_id: str) -> Findings:
     """Of the whole run: gaps have a place in a log, and no attempt."""
     gaps = [
         gap
@@ -176,17 +199,18 @@ def _gaps(reader: Reader, run_id: str) -> Findings:
     return found
 
 
-def _unread(reader: Reader, run_id: str) -> Findings:
+def _unread(reader: _Asked, run_id: str) -> Findings:
     """Logs that are longer than what was read: a daemon that is behind, or one that ended while the job went on."""
     sources = _ask(
         reader, "SELECT path, state, bytes_read, bytes_size FROM sources WHERE run_id = ? ORDER BY path", run_id
     )
-    ended = reader.connection().kind == "file"
+    kinds = {store.kind for store in reader.stores}
+    ended = kinds == {"file"}
     behind = [
         (row["path"], rest)
         for row in sources
         if row["state"] not in ("rotated", "vanished") and not str(row["path"]).endswith(".gz")
-        if (rest := _rest(row, on_disk=ended)) > 0
+        if (rest := _rest(row, after_s=None if kinds == {"live"} else 0.0 if ended else SETTLED_S)) > 0
     ]
     if not behind:
         return []
@@ -196,15 +220,30 @@ def _unread(reader: Reader, run_id: str) -> Findings:
     return [(ExitCode.NO_EVIDENCE, text)]
 
 
-def _rest(source: Row, *, on_disk: bool) -> int:
-    """Bytes that no one has looked at."""
+def _rest(source: Row, *, after_s: float | None) -> int:
+    """Bytes that no one has looked at. What lies on disk counts if it was written so many seconds ago; None: never."""
     size = int(source["bytes_size"] or 0)
     rest = size - int(source["bytes_read"] or 0)
     rest = rest if rest > AT_REST else 0
-    if on_disk:
+    if after_s is not None:
         with suppress(OSError, ValueError):  # not here, or no more: what was read is all that is known
-            rest += max(0, Path(source["path"]).stat().st_size - size)
+            stat = Path(source["path"]).stat()
+            if time.time() - stat.st_mtime >= after_s:
+                rest += max(0, stat.st_size - size)
     return rest
+
+
+def _stores(reader: _Asked) -> Findings:
+    """Stores that cannot be read, and snapshots that are too old: what they do not say may be a fault."""
+    found: Findings = [(ExitCode.NO_EVIDENCE, f"a store is missing: {_clean(text)}") for text in sorted(reader.missing)]
+    for store in reader.stores:
+        if store.kind != "snapshot" or not store.detail or store.data_at is None:
+            continue
+        old = datetime.now(UTC).replace(tzinfo=None) - store.data_at
+        if old > STALE:
+            text = f"a snapshot is {int(old.total_seconds())} s old: {_clean(store.detail)}"
+            found.append((ExitCode.NO_EVIDENCE, text + (f"; {_clean(store.hint)}" if store.hint else "")))
+    return found
 
 
 # -- what stands beside it
@@ -217,7 +256,7 @@ def _counts(latest: Row) -> str:
     )
 
 
-def _reasons(reader: Reader, run_id: str, latest: Row) -> list[str]:
+def _reasons(reader: _Asked, run_id: str, latest: Row) -> list[str]:
     if latest["records"] == latest["evidence"]:
         return []
     rows = _ask(
@@ -225,6 +264,7 @@ def _reasons(reader: Reader, run_id: str, latest: Row) -> list[str]:
         "SELECT not_evidence_because AS why, count(*) AS records FROM mismatches WHERE run_id = ? AND attempt = ?"
         " AND NOT is_evidence GROUP BY 1 ORDER BY 2 DESC, 1",
         run_id, latest["attempt"],
+        gather="SELECT why, sum(records)::BIGINT AS records FROM part GROUP BY 1 ORDER BY 2 DESC, 1",
     )  # fmt: skip
     lines = [f"  {row['records']} not evidence: {_clean(row['why'])}" for row in rows[:REASONS_SHOWN]]
     if len(rows) > REASONS_SHOWN:
@@ -242,8 +282,30 @@ def _older(row: Row) -> str:
 # -- helpers
 
 
-def _ask(reader: Reader, sql: str, *params: object) -> list[Row]:
-    result = reader.query(sql, params, timeout_s=TIMEOUT_S)
+class _Asked:
+    """A reader, and which stores were missing from any of its answers."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.missing: set[str] = set()
+
+    def query(self, sql: str, params: Sequence[object], gather: str) -> Result:
+        result = self._reader.query(sql, params, timeout_s=TIMEOUT_S, gather=gather)
+        self.missing.update(result.missing)
+        return result
+
+    @property
+    def several(self) -> bool:
+        return self._reader.connection().kind == "several"
+
+    @property
+    def stores(self) -> tuple[Connection, ...]:
+        connection = self._reader.connection()
+        return connection.stores or (connection,)
+
+
+def _ask(reader: _Asked, sql: str, *params: object, gather: str = "") -> list[Row]:
+    result = reader.query(sql, params, gather)
     return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
