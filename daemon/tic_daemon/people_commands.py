@@ -15,7 +15,7 @@ from typing import Any
 
 from tic_daemon.errors import StoreError, TicError, UnknownRunError
 from tic_daemon.output import printable, say
-from tic_daemon.store.layout import StoreLayout, local_host, stores_under
+from tic_daemon.store.layout import local_host, spool_dir_of, stores_under
 from tic_daemon.store.offline import take_in_spool
 from tic_daemon.store.owner import live_owner
 from tic_daemon.store.reader import Reader, open_reader
@@ -59,7 +59,9 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 
 def _attempt(args: argparse.Namespace) -> int:
-    reader = open_reader(args.at)
+    # All stores of the workspace, also where one was named: a source without a cut would begin afterwards.
+    spool = spool_dir_of(Path(args.at)) if "://" not in args.at else None
+    reader = open_reader(args.at if spool is None else spool.parent)
     try:
         _known(reader, args.run_id)
         kind, moment, cut = _start(reader, args.start)
@@ -75,8 +77,8 @@ def _take_in(at: Path) -> str:
     """Without a daemon on a store of this machine, takes the spool in now: which lines belong to an attempt is worked
     out by whoever writes the store. Returns what is to be added to the answer."""
     waiting = []
-    single = StoreLayout.of(at) if at.is_dir() else None
-    for layout in [single] if single is not None else stores_under(at):
+    spool = spool_dir_of(at)
+    for layout in stores_under(at if spool is None else spool.parent):
         if live_owner(layout.owner_file) is not None:
             continue  # its daemon takes it in within a second
         if layout.host == local_host() and layout.database.exists():

@@ -52,8 +52,8 @@ FROM mismatches WHERE run_id = ? GROUP BY attempt
 """
 _ADDED: Final = """
 SELECT attempt, sum(records)::BIGINT AS records, sum(evidence)::BIGINT AS evidence,
-    sum(admissible)::BIGINT AS admissible, sum(suspect)::BIGINT AS suspect, sum(locked_records)::BIGINT AS locked_records,
-    sum(marked_records)::BIGINT AS marked_records
+    sum(admissible)::BIGINT AS admissible, sum(suspect)::BIGINT AS suspect,
+    sum(locked_records)::BIGINT AS locked_records, sum(marked_records)::BIGINT AS marked_records
 FROM part GROUP BY attempt
 """
 _ATTEMPTS: Final = "SELECT * FROM attempts WHERE run_id = ? ORDER BY attempt"

@@ -122,7 +122,7 @@ class DuckReader:
             cursor.execute(statement, list(params) or None)
             described = cursor.description or []
             types = tuple(str(column[1]) for column in described)
-            rows = _fetch(cursor, types, max_rows + 1)
+            rows = fetch(cursor, types, max_rows + 1)
         except duckdb.OutOfMemoryException as error:  # its own text advises settings that cannot be set here
             raise SqlError(f"the query needs more memory than {MEMORY_LIMIT}", "aggregate or narrow it") from error
         except duckdb.Error as error:
@@ -166,7 +166,7 @@ def stop(cursor: duckdb.DuckDBPyConnection, late: threading.Event | None = None)
         cursor.interrupt()
 
 
-def _fetch(cursor: duckdb.DuckDBPyConnection, types: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
+def fetch(cursor: duckdb.DuckDBPyConnection, types: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
     """Up to `count` rows as DuckDB's client gives them.
 
     Times with a zone go through Arrow: the client wants the package pytz for them, and we do without it.

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tic_daemon.errors import StoreError
+from tic_daemon.store.duck_reader import fetch, stop
 from tic_daemon.store.reader import Result
 from tic_daemon.store.sqlguard import SqlError
 
@@ -65,7 +66,7 @@ class Local:
 
         cursor = self._con.cursor()
         late = threading.Event()
-        timer = threading.Timer(max(0.0, timeout_s), _stop, (cursor, late))
+        timer = threading.Timer(max(0.0, timeout_s), stop, (cursor, late))
         timer.daemon = True
         with self._lock:
             self._running.add(cursor)
@@ -90,7 +91,7 @@ class Local:
         """Stops what runs. From any thread."""
         with self._lock:
             for cursor in self._running:
-                _stop(cursor)
+                stop(cursor)
 
     def close(self) -> None:
         """Lets the memory go; a second call does nothing."""
@@ -129,7 +130,7 @@ def run(
     cursor.execute(sql, list(params) or None)
     described = cursor.description or []
     types = tuple(str(column[1]) for column in described)
-    rows = _fetch(cursor, types, max_rows + 1)
+    rows = fetch(cursor, types, max_rows + 1)
     columns = tuple(str(column[0]) for column in described)
     return Result(columns, types, rows[:max_rows], len(rows) > max_rows, time.monotonic() - began)
 
@@ -170,34 +171,6 @@ def _set_time(cursor: duckdb.DuckDBPyConnection, as_of: datetime | None) -> None
     else:
         moment = datetime.now(UTC).replace(tzinfo=None)
     cursor.execute("SET VARIABLE now = ?::TIMESTAMP", [moment])
-
-
-def _stop(cursor: duckdb.DuckDBPyConnection, late: threading.Event | None = None) -> None:
-    import duckdb  # noqa: PLC0415
-
-    if late is not None:
-        late.set()
-    with contextlib.suppress(duckdb.Error):  # it ended and was closed meanwhile
-        cursor.interrupt()
-
-
-def _fetch(cursor: duckdb.DuckDBPyConnection, types: Sequence[str], count: int) -> list[tuple[Any, ...]]:
-    """Up to `count` rows as DuckDB's client gives them, by way of Arrow: it wants no package for time zones."""
-    import pyarrow as pa  # noqa: PLC0415  100 ms that the first paint does not wait for
-
-    from tic_daemon.store import wire  # noqa: PLC0415
-
-    if any(wire.NOT_CARRIED.search(kind) for kind in types):
-        return cursor.fetchmany(count)
-    batches: list[pa.RecordBatch] = []
-    left = count
-    reader = cursor.to_arrow_reader(min(count, 10_000))
-    for batch in reader:
-        batches.append(batch.slice(0, left))
-        left -= batches[-1].num_rows
-        if left <= 0:
-            break
-    return wire.rows_of(pa.Table.from_batches(batches, reader.schema), types)
 
 
 # --- one part -----------------------------------------------------------------------------------------------------

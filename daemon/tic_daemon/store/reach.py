@@ -8,17 +8,17 @@ explained        why the endpoint is not reached, with what can be done
 
 from __future__ import annotations
 
-import importlib
 import ipaddress
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tic_daemon.errors import ConnectError, StoreError
 from tic_daemon.store.layout import StoreLayout, local_host, read_json
 from tic_daemon.store.owner import Process, live_owner
+from tic_daemon.store.snapshot import MANIFEST
 
 if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader
@@ -62,11 +62,9 @@ def open_snapshot(layout: StoreLayout) -> Reader:
     Raises:
         StoreError, StoreVersionError: there is no usable snapshot.
     """
-    try:
-        readers = importlib.import_module("tic_daemon.store.snapshot_reader")  # it loads DuckDB
-    except ImportError as error:
-        raise StoreError("nothing is published") from error
-    return cast("Reader", readers.SnapshotReader(layout))
+    from tic_daemon.store.snapshot_reader import SnapshotReader  # noqa: PLC0415  it loads DuckDB
+
+    return SnapshotReader(layout)
 
 
 def open_file(layout: StoreLayout) -> Reader:
@@ -82,7 +80,7 @@ def open_file(layout: StoreLayout) -> Reader:
 
 def manifest_file(layout: StoreLayout) -> Path:
     """What lies there if something was published."""
-    return layout.snapshot_dir / "manifest.json"
+    return layout.snapshot_dir / MANIFEST
 
 
 def explained(layout: StoreLayout, error: ConnectError) -> ConnectError:
