@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tic_daemon.scan.events import Device, Event, ExecState, Fault, Metric, StepEvent, WeightPhase
+from tic_daemon.scan.events import Device, Event, ExecState, Fault, Metric, StepEvent, Timing, WeightPhase
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.scan.selftest import PLAIN, check, scan
@@ -449,6 +450,20 @@ def test_verl_values() -> None:
 def test_metric_of_a_framework(line: str, key: str, value: float) -> None:
     got = {e.key: e.value for e in scan(SCANNER, line) if isinstance(e, Metric)}
     assert got[key] == value
+
+
+def test_a_phase_is_named_by_its_line() -> None:
+    line = "[2026-11-29 16:04:11] timer.py:48 - Timer update_weights end (elapsed: 3.2s)"
+    assert [(e.phase, e.seconds) for e in scan(SCANNER, line) if isinstance(e, Timing)] == [("update_weights", 3.2)]
+
+
+def test_every_template_of_every_pack_is_filled() -> None:
+    for rule in RULES.rules:
+        for line in rule.match:
+            for event in scan(SCANNER, line):
+                if isinstance(event, (ExecState, WeightPhase, Timing)):
+                    shown = repr(replace(event, at=None, **({} if isinstance(event, Timing) else {"rule": ""})))
+                    assert not re.search(r"'[^']*\{\w+\}[^']*'", shown), (rule.name, shown)
 
 
 def test_step_edges_and_gpu_proof() -> None:

@@ -99,6 +99,12 @@ WRAPPED = [
     ("  what():  CUDA error: x", ("what",), "", "error", "CUDA error: x"),
     ("2026-11-29 20:00:00,123 - trainer.a - INFO - [mismatch] run=a", ("pylog",), "", "info", "[mismatch] run=a"),
     ("[2026-11-29 10:00:00,123][root][ERROR] - text", ("pylog",), "", "error", "text"),
+    ("[11/29/26 14:07:29] INFO     text                train.py:41", ("rich",), "", "info", "text"),
+    ("[14:07:29] CRITICAL a message without a file", ("rich",), "", "error", "a message without a file"),
+    (f"{'':20}WARNING  text with a long tail <stdin>:41   ", ("rich",), "", "warning", "text with a long tail"),
+    (f"{'':11}ERROR    text                 train.py:41", ("rich",), "", "error", "text"),
+    (f"(W pid=7) {'':20}ERROR    text         train.py:41", ("ray", "rich"), "pid:7", "error", "text"),
+    ("W1129 14:07:29.123456    4242 torch/x.py:12] text", ("torch_log",), "pid:4242", "warning", "text"),
 ]
 
 
@@ -118,6 +124,10 @@ BARE = [
     "Note: this is prose",
     "[gw0] [  0%] PASSED tests/x.py",
     "Traceback (most recent call last):",
+    f"{'':20}ERROR    an indented text without a file at its end",
+    f"{'':19}ERROR    text                 train.py:41",
+    "[11/29/26 14:07:29] ERROR text in narrow columns",
+    "[11/29/26] ERROR    text                 train.py:41",
 ]
 
 

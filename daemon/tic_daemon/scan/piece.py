@@ -29,7 +29,9 @@ _ACTOR: Final = ":actor_name:"
 
 # Loggers that put their prefix on a record's first line alone: its traceback follows without any. Launchers and Ray
 # prefix every line.
-_FIRST_LINE_ONLY: Final = frozenset({"sglang", "slime", "python", "pylog", "loguru", "areal", "torch_log", "raycpp"})
+_FIRST_LINE_ONLY: Final = frozenset({
+    "sglang", "slime", "python", "pylog", "loguru", "areal", "torch_log", "raycpp", "rich"
+})  # fmt: skip
 _LAUNCHERS: Final = frozenset({"torchrun", "srun_label"})
 _EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", "srun_label"})
 
@@ -128,6 +130,8 @@ class PieceReader:
             if not key and not line.bare:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
             trace = state.traces.see(key, line.text, line_no)
+            if trace is not None and trace.indent:
+                line.text = line.text.removeprefix(" " * trace.indent).rstrip()
             if trace is not None and not key and trace.owner is not None and not trace.copied:
                 key, pid, rank, actor = trace.owner
                 line.named_by(pid, rank, actor)
@@ -213,8 +217,9 @@ class PieceReader:
             who, pid = copy[1].rpartition(".")[0] or copy[1], int(copy[2])
             owner = (f"pid:{pid}", pid, None, who[:80])
             self.state.traces.begin(piece.key, Trace(True, True, piece.line_no, owner, copied=True))
-        if text.endswith(OPENER):
-            self._traceback(piece, text[: -len(OPENER)].rstrip(), previous)
+        opener = text.rstrip()
+        if opener.endswith(OPENER):
+            self._traceback(piece, opener[: -len(OPENER)].rstrip(), previous)
 
     def _traceback(self, piece: _Piece, head: str, previous: bytes) -> None:
         """An opener. `head` is what stands before it in the payload ("Scheduler hit an exception:")."""
@@ -228,13 +233,16 @@ class PieceReader:
         # no `[rankN]:` yet. The traceback is this prefix' own: `File` lines under another do not count for it.
         named = named or last in _LAUNCHERS
         excepthook = last == "rank"
-        bare_after_error = line.bare and peel(clean(previous), self.state.years).level_class == "error"
+        before = peel(clean(previous), self.state.years)
+        bare_after_error = line.bare and before.level_class == "error"
+        # Rich sets a record's further lines below its message: the traceback is as far to the right as its opener.
+        indent = line.text.find(OPENER) if bare_after_error and before.kinds[-1:] == ("rich",) else 0
         # The interpreter writes its tracebacks to stderr: bare ones in a file of stdout are printed text.
         own_file = bool(self.single) and self.traits.stream != "stdout"
         proven = error or excepthook or own_file or named or bare_after_error or bool(head)
         needs_files = not (error or excepthook)
         who = (key, line.pid, line.rank, line.actor)
-        self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no))
+        self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no, indent=indent))
         if key and not self.single and _loose(line):
             self.state.traces.begin("", Trace(proven, True, piece.line_no, who))
 

@@ -42,7 +42,7 @@ MIN_LITERAL: Final = 4
 _PACK_KEYS: Final = frozenset({"pack", "version", "title", "define", "rule"})
 _MACRO: Final = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_TEMPLATES: Final = ("claimed", "observed", "level", "version", "duration", "seconds")
+_TEMPLATES: Final = ("claimed", "observed", "phase", "level", "version", "duration", "seconds")
 
 
 @dataclass(frozen=True, slots=True)

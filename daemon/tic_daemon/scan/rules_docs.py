@@ -50,7 +50,7 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "track": f"of the weight lifecycle: {', '.join(PHASES)}",
     "phase": "of the weight lifecycle: "
     + "; ".join(f"{t}: {' '.join(p)}" for t, p in PHASES.items())
-    + ". Of timing: any",
+    + ". Of timing: any, a template",
     "level": "template: sleep level, tags, count",
     "version": "template: weight version as printed",
     "duration": "template: seconds",

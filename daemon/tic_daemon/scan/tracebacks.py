@@ -32,6 +32,7 @@ class Trace:
         needs_files: it counts only with at least one `  File "...` line: its opener alone proves nothing.
         owner: key, pid, rank and actor of the writer whose traceback goes on in lines without any prefix, or None.
         line_no: of the opener. `own`: lines since. `files`: `File` lines among them.
+        indent: blanks in front of each of its lines.
         copied: somebody's (a Ray driver's) copy of the owner's traceback: what it says is the owner's.
         after: lines left for the exception's message, 0 while the exception has not come.
     """
@@ -45,6 +46,7 @@ class Trace:
     after: int = 0
     after_line: int = 0
     copied: bool = False
+    indent: int = 0
 
     @property
     def trusted(self) -> bool:
@@ -72,6 +74,8 @@ class Tracebacks:
         trace = self.open.get(key)
         if trace is None or trace.line_no == line_no:
             return None
+        if trace.indent:
+            text = text.removeprefix(" " * trace.indent)
         trace.own += 1
         if trace.own > MAX_OWN:
             del self.open[key]
@@ -100,9 +104,11 @@ class Tracebacks:
     def to_json(self) -> dict[str, list[Any]]:
         """For the scanner's state."""
         return {
-            key: [t.proven, t.needs_files, t.line_no, t.owner, t.own, t.files, t.after, t.after_line, t.copied]
+            key: [
+                t.proven, t.needs_files, t.line_no, t.owner, t.own, t.files, t.after, t.after_line, t.copied, t.indent
+            ]
             for key, t in self.open.items()
-        }
+        }  # fmt: skip
 
     def load(self, value: dict[str, list[Any]]) -> None:
         """Back from `to_json`."""

@@ -77,6 +77,13 @@ _PYLOG: Final = re.compile(
     r"(?:(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){0,3}"
     rf"(?:- )?\[?({_LEVELS})\]? ?(?:[-:|] |(?=\S)|\[[\w./:-]+\] ?(?:- )?)"
 )
+# Rich's columns: time, level in eight, message, file. The time is left out if it is that of the record before; without
+# it the file at the end of the line must be there, too, to tell a record from a text that is indented.
+_RICH: Final = re.compile(rf"\[(?:(\d\d)/(\d\d)/(\d\d) )?{_CLOCK}\] (?=[A-Z ]{{8}} \S)({_LEVELS}) {{1,5}}")
+_RICH_MORE: Final = re.compile(
+    rf" {{11}}(?: {{9}})?(?=[A-Z ]{{8}} \S)({_LEVELS}) {{1,5}}(?=.{{0,2000}} [\w.<>-]{{1,80}}:\d{{1,6}} *$)"
+)
+_RICH_FILE: Final = re.compile(r" +[\w.<>-]{1,80}:\d{1,6} *$")
 _PYTHON: Final = re.compile(rf"({_LEVELS}):(?:{_DATE} {_CLOCK},(\d{{3}})|[\w.]+):")
 _UVICORN: Final = re.compile(rf"({_LEVELS}|TRACE): {{2,}}")
 _WHAT: Final = re.compile(r"  what\(\):  ")
@@ -124,6 +131,7 @@ def _apply(head: _Head, found: Wrapped) -> None:
         found.ip = ip
 
 
+_RICH_KIND: Final = ("rich",)
 _VLLM_KIND: Final = ("vllm",)
 _RAY_KIND: Final = ("ray",)
 _VLLM_RECORD_KIND: Final = ("vllm_record",)
@@ -257,6 +265,18 @@ def _loguru(hit: re.Match[str], found: Wrapped) -> None:
     found.level = hit[4]
 
 
+def _rich(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += _RICH_KIND
+    if hit[1]:  # month, day, year, as Python's %x is without a locale
+        found.time(full(f"20{hit[3]}-{hit[1]}-{hit[2]}", hit[4]))
+    found.level = hit[5]
+
+
+def _rich_more(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += _RICH_KIND
+    found.level = hit[1]
+
+
 def _python(hit: re.Match[str], found: Wrapped) -> None:
     found.kinds += ("python",)
     found.level = hit[1]
@@ -285,7 +305,7 @@ _BRACKET: Final[_Table] = (
     (_MPIRUN, _mpirun), (_KUBECTL, _kubectl),
     (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
     (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (sl.DMESG_T, sl.dmesg), (sl.UPTIME, sl.kernel),
-    (_VLLM, _vllm_record),
+    (_VLLM, _vllm_record), (_RICH, _rich),
 )  # fmt: skip
 # The same behind `[` and a digit: what needs a letter there is left out.
 _BRACKET_DIGIT: Final[_Table] = tuple(
@@ -308,7 +328,7 @@ _LOWER: Final[_Table] = (
     (sl.KERNEL, sl.kernel),
     (sl.DMESG_X, sl.nothing),
 )
-_BLANK: Final[_Table] = ((_WHAT, _what), (_SGLANG, _sglang))
+_BLANK: Final[_Table] = ((_WHAT, _what), (_SGLANG, _sglang), (_RICH_MORE, _rich_more))
 _ANGLE: Final[_Table] = ((sl.RFC5424, sl.rfc5424), (sl.SYSLOG, sl.syslog))
 
 _PEELERS: Final[dict[str, _Table]] = {
@@ -363,6 +383,8 @@ def peel(text: str, years: Years) -> Wrapped:
     if text[-1:] in _REPEAT_ENDS and (again := _REPEATED.match(text, text.rfind("[repeated "))) is not None:
         found.repeat = int(again[1])
         text = text[: again.start()].rstrip()
+    if found.kinds[-1:] == _RICH_KIND:
+        text = _RICH_FILE.sub("", text)
     found.text = text
     found.proc = key_of_writer(found.pid, found.rank, found.actor)
     if found.level or found.kinds[-1] == "nccl_warn":

@@ -77,7 +77,9 @@ def _device(rule: Rule, hit: re.Match[str], _payload: str, node: str, make: AtMa
 def _timing(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
     groups = hit.groupdict()
     seconds = number(rule.render(rule.seconds, groups))
-    return [] if seconds is None else [Timing(make(rule.stream, groups, None), rule.phase, seconds, rule.cold)]
+    if seconds is None:
+        return []
+    return [Timing(make(rule.stream, groups, None), rule.render(rule.phase, groups), seconds, rule.cold)]
 
 
 _READERS: Final[Mapping[str, Callable[[Rule, re.Match[str], str, str, AtMaker], list[Event]]]] = {
