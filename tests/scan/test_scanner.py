@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.scan.support import REFERENCE, of, opened, scan, scanner
 from tic_daemon.scan.events import Device, Event, Fault, Gap, Metric, Mismatch, ProcessSeen, StampAfter, StepEvent
+from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.traits import SourceTraits
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -34,6 +35,10 @@ TELLING = [
         line,
     )
 ]
+PACK_LINES = [
+    line.encode() + b"\n" for rule in RuleSet.load().rules for text in (*rule.match, *rule.no_match)
+    for line in text.split("\n")
+]  # fmt: skip
 COMPOSED = [
     b"2026-11-29T16:20:11.123456789Z stdout P [mismatch] run=a step=1\n",
     b"2026-11-29T16:20:11.123456789Z stderr P step:3 - a:1 - \n",
@@ -58,6 +63,19 @@ COMPOSED = [
     b":actor_name:TaskRunner\n",
     b"\x1b[36m(W pid=9)\x1b[0m \x1b[1mCUDA\x1b[0m error: xxxxx\n",
     b"step:7 - a:1 - b:np.float64(nan)\n",
+    b"\r  4%|4         | 4/100 [00:31<03:50,  2.62s/it]\r                       \r{'loss': 0.5, 'epoch': 0.1}\n",
+    b"\r  4%|4         | 4/100 [00:31<03:50,  2.62s/it]\r  5%|5         | 5/100 [00:31<03:50,  2.62s/it]\n",
+    b"\r  4%|4         | 4/100 [00:31<03:50,  2.62s/it]\n",
+    b"=============== Epoch 3/9 ===============\n",
+    b"=============== Step 4/10 ===============\n",
+    b"(A pid=1) =============== Step 5/10 ===============\n",
+    "  • Loss: 0.5\n".encode(),
+    "(A pid=1)   • policy_training: 3.5s (10.0%)\n".encode(),
+    "  • Total step time: 35.70s\n".encode(),
+    b"                    ERROR    step failed                    train.py:41\n",
+    b"                             Traceback (most recent call last):      \n",
+    b'                               File "x", line 3, in f      \n',
+    b"                             RuntimeError: CUDA error: misaligned address      \n",
     b"WARNING:root:x\n",
     b"ERROR:root:x\n",
     b"[prompt] a\n",
@@ -75,6 +93,7 @@ LINES = st.lists(
     st.one_of(
         st.sampled_from(TELLING),
         st.sampled_from(COMPOSED),
+        st.sampled_from(PACK_LINES),
         st.sampled_from(SAMPLES),
         st.binary(max_size=30).map(lambda raw: raw + b"\n"),
         st.builds(

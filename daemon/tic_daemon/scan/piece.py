@@ -8,11 +8,24 @@ from typing import Final
 
 from tic_daemon.scan import writers, yields
 from tic_daemon.scan.engine import Hit
-from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
-from tic_daemon.scan.lines import clean, is_bar
+from tic_daemon.scan.events import (
+    At,
+    Event,
+    Fault,
+    Gap,
+    Metric,
+    Mismatch,
+    ProcessSeen,
+    SourceRun,
+    StampAfter,
+    StepEvent,
+)
+from tic_daemon.scan.lines import clean, is_bar, transport
 from tic_daemon.scan.records import HEADER, fields_of, is_record, is_template, tokens
 from tic_daemon.scan.rule import Rule
+from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.state import Proc, State
+from tic_daemon.scan.step_from import Bar, Held, bar_of
 from tic_daemon.scan.tracebacks import OPENER, RAY_OPENER, Trace, ray_copy
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.values import integer, pci
@@ -41,6 +54,7 @@ OWN: Final = (
 )  # fmt: skip
 """Literals that are read here, beside those of the rules; they have the first numbers."""
 _PLANS: Final = 4096
+_FIRST_PART: Final = re.compile(rb"[^\r]*[^\s][^\r]*")
 
 
 class Plans:
@@ -94,10 +108,11 @@ class PieceReader:
         self.single = writers.single_key(traits) if traits.single_process else ""
         self.pid = traits.pid if self.single else None
         self.events: list[Event] = []
+        self._bar: Bar | None = None
 
     def read(
         self, raw: bytes, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int, previous: bytes,
-        head: bytes = b"", outer: bytes = b"",
+        head: bytes = b"", outer: bytes = b"", bar: bytes = b"",
     ) -> None:  # fmt: skip
         """Read one piece.
 
@@ -110,10 +125,13 @@ class PieceReader:
             previous: start of the physical line before it; needed with a hit of a traceback's opener alone.
             head: what stands in front of the whole line (`lines.transport`), of a piece behind it.
             outer: the line up to this piece, if one writer wrote both.
+            bar: the piece before this one, if nothing but what wipes a progress bar stands between.
         """
+        self._bar = bar_of(peel(clean(bar), Years(None)).text) if bar else None
         own, rules = self.plans.of(hits) if hits else (False, ())
         said = peel(clean(outer), self.state.years) if outer else None
         self.take(clean(head + raw), raw, offset, length, line_no, hits, origin, own, rules, previous, said)
+        self._bar = None
 
     def take(
         self, text: str, raw: bytes | None, offset: int, length: int, line_no: int, hits: Sequence[Hit], origin: int,
@@ -148,6 +166,23 @@ class PieceReader:
             self._records(piece)
         if rules:
             self._rules(piece, rules, hits, origin, trace)
+
+    def settle(self, raw: bytes) -> None:
+        """The line behind the one whose events are held begins with `raw`."""
+        held, self.state.held = self.state.held, None
+        if held is None:
+            return
+        head = transport(raw)
+        first = _FIRST_PART.search(raw, len(head))
+        line = peel(clean(head + (first[0] if first else b"")), Years(None))
+        key = writers.key_of(line, self.traits, self.single) if self.single else line.proc
+        for event in held.settled(bar_of(line.text) if key == held.key else None):
+            self.events.append(event)
+            at = event.at
+            if isinstance(event, StepEvent) and key and key in self.state.procs:
+                self.state.procs[key].step = at.step
+            if at.stamp is None and at.proc:
+                writers.want(self.state, at.proc, at.byte_offset + at.byte_length)
 
     def close_records(self, offset: int, line_no: int) -> None:
         """Close records that began too long before this line."""
@@ -358,7 +393,19 @@ class PieceReader:
             hit = rule.regex.search(seen)
         if hit is None:
             return
-        found = yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, piece.at)
+        if rule.yields == "context":
+            if "epoch" in rule.regex.groupindex:
+                self.state.blocks.heading(piece.key, hit.groupdict())
+            return
+        make = self._maker(rule, hit, piece)
+        if make is None:
+            return
+        found = yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, make)
+        if rule.step_from == "bar" and self._bar is not None and found:
+            held = self.state.held or Held(piece.key, self._bar, piece.proc.step)
+            held.events += [event for event in found if isinstance(event, (StepEvent, Metric))]
+            self.state.held = held
+            return
         self.events += found
         if not found or not numbers:
             return
@@ -367,6 +414,23 @@ class PieceReader:
         if piece.key and isinstance(found[0], StepEvent) and at.step is not None:
             piece.proc.step = at.step if found[0].edge == "end" else at.step - 1
             self.state.quotes.pop(piece.key, None)
+        if isinstance(found[0], StepEvent) and found[0].edge == "begin" and at.step is not None:
+            self.state.blocks.begin(piece.key, at.step)
+
+    def _maker(self, rule: Rule, hit: re.Match[str], piece: _Piece) -> yields.AtMaker | None:
+        """What makes the events' `At`; None if their step stands elsewhere and is not known."""
+        blocks, at = self.state.blocks, piece.at
+        if rule.step_from == "begun":
+            begun = blocks.begun.get(piece.key)
+            return None if begun is None else lambda stream, groups, _step: at(stream, groups, begun)
+        if rule.step_from == "bar":
+            if (bar := self._bar) is None:
+                return at
+            return lambda stream, groups, _step: at(stream, groups, bar.done)
+        before = blocks.steps_before(piece.key, hit.groupdict()) if blocks.epochs else 0
+        if not before:
+            return at
+        return lambda stream, groups, step: at(stream, groups, None if step is None else step + before)
 
 
 class _Piece:

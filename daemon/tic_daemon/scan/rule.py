@@ -19,6 +19,7 @@ YIELDS: Final = (
 SEVERITIES: Final = ("L", "LH", "N", "S", "E", "I")
 LOCKS: Final = ("always", "if_continues", "never")
 ROLES: Final = ("rollout", "trainer")
+STEP_FROM: Final = ("", "begun", "bar")
 METRIC_FORMS: Final = ("", "verl", "dict", "pipe", "titan")
 EXEC_FIELDS: Final = (
     "graph_mode", "capture_sizes", "step_kind", "prefix_cache", "prefix_hit_rate", "attention_backend", "moe_backend",
@@ -37,13 +38,13 @@ COMMON_KEYS: Final = frozenset({
 })  # fmt: skip
 KEYS: Final[Mapping[str, frozenset[str]]] = {
     "fault": frozenset({"severity", "locks", "needs_level", "node_scope", "match_verdict"}),
-    "step": frozenset({"step_field", "edge", "gpu", "metrics"}),
+    "step": frozenset({"step_field", "step_from", "edge", "gpu", "metrics"}),
     "mismatch": frozenset(),
     "exec_state": frozenset({"role", "field", "claimed", "observed"}),
     "weight_phase": frozenset({"role", "track", "phase", "level", "version", "duration"}),
     "device": frozenset(),
-    "metric": frozenset({"metrics", "step_field"}),
-    "timing": frozenset({"phase", "seconds", "cold"}),
+    "metric": frozenset({"metrics", "step_field", "step_from"}),
+    "timing": frozenset({"phase", "seconds", "cold", "step_from"}),
     "context": frozenset(),
 }
 
@@ -78,6 +79,8 @@ class Rule:
             runtime printed it. `match_verdict`: the verdict that `match` lines must come out with.
         step_field, edge, gpu, metrics: steps and metrics: the group that holds the step; "begin" or "end"; whether
             finishing the step proves GPU work; how the key/values on the line are read.
+        step_from: where a number that the line lacks comes from: "begun" is the step that the writer has begun last,
+            "bar" that of the progress bar through which the line was printed. See `step_from`.
         role, field, claimed, observed: execution state; templates over groups.
         track, phase, level, version, duration: weight phase; the last three are templates.
         seconds, cold: timing; template, and whether the line is a cold start.
@@ -106,6 +109,7 @@ class Rule:
     node_scope: bool = False
     match_verdict: str = "confirmed"
     step_field: str = ""
+    step_from: str = ""
     edge: str = ""
     gpu: bool = False
     metrics: str = ""

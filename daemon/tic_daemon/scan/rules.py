@@ -29,6 +29,7 @@ from tic_daemon.scan.rule import (
     PHASES,
     ROLES,
     SEVERITIES,
+    STEP_FROM,
     YIELDS,
     FaultRule,
     Rule,
@@ -241,7 +242,7 @@ def _build(table: Mapping[str, Any], name: str, pack: str, pattern: str) -> Rule
     """The rule with the kind's defaults. Checked values only."""
     rest = {key: value for key, value in table.items() if key not in {"name", "literal", "pattern", "override"}}
     rest["match"], rest["no_match"] = tuple(table["match"]), tuple(table["no_match"])
-    if table["yields"] == "step":
+    if table["yields"] == "step" and not table.get("step_from"):
         rest.setdefault("step_field", "step")
     return Rule(
         name=name,
@@ -289,6 +290,7 @@ def _check_words(rule: Rule, path: Path) -> None:
 
     one_of("anchor", rule.anchor, ("start", "any"))
     one_of("stream", rule.stream, ("", "stdout", "stderr"))
+    one_of("step_from", rule.step_from, STEP_FROM)
     if rule.yields == "fault":
         one_of("severity", rule.severity, SEVERITIES)
         one_of("locks", rule.locks, LOCKS)
@@ -298,7 +300,7 @@ def _check_words(rule: Rule, path: Path) -> None:
     elif rule.yields in {"step", "metric"}:
         one_of("metrics", rule.metrics, METRIC_FORMS)
         if rule.yields == "step":
-            one_of("edge", rule.edge, ("begin", "end"))
+            one_of("edge", rule.edge, ("end",) if rule.step_from else ("begin", "end"))
         if rule.step_field:
             group(rule.step_field, "the step's number comes from it")
     elif rule.yields == "exec_state":

@@ -40,6 +40,8 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "node_scope": "true: an event of the node until its GPU is mapped to a run",
     "match_verdict": "`confirmed` (default), `suspect` or `mention`",
     "step_field": "the group that holds the step; default of step rules `step`",
+    "step_from": "`begun`: the number is that of the step that the writer has begun last. `bar`: it stands on the "
+    "progress bar through which the line was printed; without one there is none",
     "edge": "`begin` or `end`: what the line marks",
     "gpu": "true: who finishes this step has a working GPU",
     "metrics": f"how keys and values are read: {', '.join(filter(None, METRIC_FORMS))}; none: by groups `key`, `value`",

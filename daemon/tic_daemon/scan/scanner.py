@@ -25,7 +25,7 @@ from tic_daemon.scan.engine import Hit, make_engine
 from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.scan.json_log import plain_of
 from tic_daemon.scan.lines import is_whole, logger_prefix, pieces, transport
-from tic_daemon.scan.piece import OWN, PieceReader, Plans
+from tic_daemon.scan.piece import OWN, REGEX_LIMIT, PieceReader, Plans
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.stamps import Years
@@ -38,6 +38,8 @@ HEAD_LIMIT: Final = 64 * 1024
 CRI_LIMIT: Final = 1 << 20
 MAX_PIECES: Final = 64
 _PREVIOUS: Final = 512
+_BAR_PARTS: Final = 3
+"""Carriage returns behind which a line's first bar is surely whole: one before it, one behind a launcher's prefix."""
 _DIGITS: Final = frozenset("0123456789")
 _JSON_OR_DIGIT: Final = _DIGITS | {"{"}
 _GLUED: Final = re.compile(r" classification=[a-z]+(?:[\[(:])").search
@@ -140,6 +142,7 @@ class SourceScanner:
             self._chunk(tail)
         for stream in list(self._state.cri):
             self._join(stream, self._state.offset)
+        self._reader.settle(b"")
         self._reader.give(self._state.records.close())
         return self._taken()
 
@@ -166,7 +169,7 @@ class SourceScanner:
         place = hits[0][0]
         while position < size:
             target = place - 1
-            if records or traces or cuts or (single and not procs):
+            if records or traces or cuts or state.held or (single and not procs):
                 target = position
             else:
                 if wants:
@@ -186,7 +189,7 @@ class SourceScanner:
                 place = hits[hit][0]
             found = hits[first:hit]
             line = ""
-            if plain and found and not (records or traces or cuts):
+            if plain and found and not (records or traces or cuts or state.held):
                 own, rules = plan(found)
                 line = data[start : end - (data[end - 1] == 10)].decode("ascii")
             if line and _is_one(line) and not (own and _needs_more(line)):
@@ -214,7 +217,7 @@ class SourceScanner:
     def _forced(self) -> bool:
         """Whether the very next line must be read."""
         state, single = self._state, self._reader.single
-        return bool(state.records.open or state.traces.open or state.cri or (single and not state.procs))
+        return bool(state.records.open or state.traces.open or state.cri or state.held or (single and not state.procs))
 
     def _count(self, data: bytes) -> bool:
         """Count NULs and lines that are no UTF-8; whether the chunk is ASCII without NULs."""
@@ -244,6 +247,8 @@ class SourceScanner:
         if stop > start and data[stop - 1] == 13:
             stop -= 1
         raw = data[start:stop]
+        if state.held:
+            self._reader.settle(raw)
         if (state.cri or (hits and raw[:1].isdigit())) and self._cri(raw, base + start, base + end, line_no):
             return
         previous = b""
@@ -292,8 +297,9 @@ class SourceScanner:
             follows = parts[number + 1][0] if number + 1 < len(parts) else end - offset
             said = head if start else b""
             outer = logger_prefix(raw, start)
+            bar = _bar_before(raw, parts, number) if found else b""
             self._reader.read(
-                raw[start:stop], offset + start, follows - start, line_no, found, start, previous, said, outer
+                raw[start:stop], offset + start, follows - start, line_no, found, start, previous, said, outer, bar
             )
 
     # Lines that a container runtime has cut
@@ -368,6 +374,10 @@ class SourceScanner:
     def _part(self, piece: Piece, data: bytes) -> None:
         """More bytes of a long line. Its parts between carriage returns are read one by one."""
         state = self._state
+        if (held := state.held) is not None:
+            held.behind += data
+            if held.behind.count(b"\r") >= _BAR_PARTS or len(held.behind) > REGEX_LIMIT:
+                self._reader.settle(held.behind)
         if piece.skip_from >= 0:
             place = data.find(b"\r")
             if place < 0:
@@ -418,6 +428,8 @@ class SourceScanner:
 
     def _close_piece(self, piece: Piece, newline: bytes) -> None:
         state = self._state
+        if state.held:
+            self._reader.settle(state.held.behind)
         if piece.skip_from >= 0:
             self._gap(piece.skip_from, state.offset)
         elif piece.pending:
@@ -453,6 +465,16 @@ def _needs_more(line: str) -> bool:
         return True
     first = line.find("[mismatch]")
     return first > 0 or (first == 0 and (line.find("[mismatch]", 1) > 0 or _GLUED(line) is not None))
+
+
+def _bar_before(raw: bytes, parts: list[tuple[int, int]], number: int) -> bytes:
+    """The piece before `number` if only blanks stand between: what tqdm writes to wipe a bar, and then a line."""
+    before = number - 1
+    while before >= 0 and not raw[parts[before][0] : parts[before][1]].strip():
+        before -= 1
+    if before < 0 or before == number - 1:
+        return b""
+    return raw[parts[before][0] : parts[before][1]]
 
 
 def _is_bad(line: bytes) -> bool:

@@ -25,7 +25,9 @@ from tic_daemon.scan.events import (
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.scan.wrappers import peel
 
 PLAIN = SourceTraits(reference_time=datetime(2026, 11, 29, 23, 0))
 
@@ -49,7 +51,7 @@ def check(rules: RuleSet, scanner: Scanner | None = None) -> list[Failure]:
             if problem := _match_problem(rule, scan(scanner, line)):
                 failures.append(Failure(rule.pack, rule.name, line, problem))
         for line in rule.no_match:
-            if _yielded(rule, scan(scanner, line), acting=True):
+            if _yielded(rule, scan(scanner, line), acting=True) or _hit(rule, line):
                 failures.append(Failure(rule.pack, rule.name, line, "no_match line yields the rule"))
     return failures
 
@@ -77,6 +79,8 @@ def scan(scanner: Scanner, text: str, traits: SourceTraits = PLAIN) -> list[Even
 def _match_problem(rule: Rule, events: list[Event]) -> str:
     if any(isinstance(event, Gap) and event.kind == "rule_error" for event in events):
         return "a rule failed on it"
+    if rule.yields == "context":  # yields nothing; that its pattern matches was seen when the pack was loaded
+        return ""
     found = _yielded(rule, events, acting=False)
     if not found:
         kinds = sorted({event.kind for event in events if isinstance(event, Fault)})
@@ -86,6 +90,13 @@ def _match_problem(rule: Rule, events: list[Event]) -> str:
         if verdicts != {rule.match_verdict}:
             return f"verdict {'/'.join(sorted(verdicts))} instead of {rule.match_verdict}"
     return ""
+
+
+def _hit(rule: Rule, line: str) -> bool:
+    """Whether a line hits a rule that yields nothing."""
+    if rule.yields != "context":
+        return False
+    return any(rule.find(peel(part, Years(None)).text) is not None for part in line.split("\n"))
 
 
 def _yielded(rule: Rule, events: list[Event], *, acting: bool) -> list[Event]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tic_daemon.scan.records import OpenRecord, Records
 from tic_daemon.scan.stamps import Years
+from tic_daemon.scan.step_from import Blocks, Held
 from tic_daemon.scan.tracebacks import Tracebacks
 from tic_daemon.scan.values import time_from_json
 
@@ -64,6 +65,7 @@ class State:
         quotes: writers that are printing a prompt or response: key -> offset of the last marker.
         cri: first parts of lines that a container runtime has cut, by stream.
         previous: the first bytes of the line before.
+        blocks, held: step numbers that stand on other lines, see `step_from`.
     """
 
     years: Years
@@ -83,6 +85,8 @@ class State:
     piece: Piece | None = None
     records: Records = field(default_factory=Records)
     traces: Tracebacks = field(default_factory=Tracebacks)
+    blocks: Blocks = field(default_factory=Blocks)
+    held: Held | None = None
 
     def dump(self) -> str:
         """Compact JSON. Parts that are empty are left out."""
@@ -106,6 +110,7 @@ class State:
             if self.piece else None,
             "records": {key: record.to_json() for key, record in self.records.open.items()},
             "traces": self.traces.to_json(),
+            "blocks": self.blocks.to_json(), "held": self.held.to_json() if self.held else None,
         }  # fmt: skip
         value |= {key: part for key, part in optional.items() if part}
         return json.dumps(value, separators=(",", ":"))
@@ -130,4 +135,7 @@ class State:
         for key, record in value.get("records", {}).items():
             state.records.open[key] = OpenRecord.from_json(record)
         state.traces.load(value.get("traces", {}))
+        state.blocks = Blocks(*value.get("blocks", []))
+        if (held := value.get("held")) is not None:
+            state.held = Held.from_json(held)
         return state

@@ -26,9 +26,11 @@ def step_of(rule: Rule, hit: re.Match[str]) -> int | None:
 def step_events(rule: Rule, hit: re.Match[str], payload: str, _node: str, make: AtMaker) -> list[Event]:
     """A step line and its metrics, or a line of metrics alone."""
     step = step_of(rule, hit)
-    if rule.yields == "step" and step is None:
+    if rule.yields == "step" and step is None and not rule.step_from:
         return []
     at = make(rule.stream, _who(rule, hit), step)
+    if rule.yields == "step" and (at.step is None or at.step_carried):
+        return []
     found: list[Event] = []
     if rule.yields == "step":
         found.append(StepEvent(at, rule.edge, rule.gpu, rule.name, payload[:MAX_RAW]))
