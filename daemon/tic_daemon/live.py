@@ -2,6 +2,7 @@
 
     POST /sql     {"sql", "params", "as_of", "max_rows", "timeout_s"} -> Arrow IPC stream; JSON if Accept says so
     GET  /tail    ?after=POSITION&wait=SECONDS&limit=N -> the records that were committed since, as they are
+    GET  /view/NAME.parquet  a public view as a file, ranges and HEAD included
     GET  /health  {"ok": true, "store_id"}, the only answer without a token
 
 DuckDB lets no second process open a file that is being written, so readers ask its writer. They cannot slow it: a
@@ -76,7 +77,7 @@ class LiveServer:
         self.token = secrets.token_urlsafe(32)
         self._endpoint = Endpoint(
             connect, self.token, layout.store_id, self._limits,
-            spool=spool, progress=progress, names=self._place.names,
+            spool=spool, progress=progress, names=self._place.names, folder=layout.database.parent,
         )  # fmt: skip
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
@@ -94,6 +95,7 @@ class LiveServer:
             routes=[
                 Route("/sql", self._endpoint.sql, methods=["POST"]),
                 Route("/tail", self._endpoint.tail, methods=["GET"]),
+                Route("/view/{name}.parquet", self._endpoint.view, methods=["GET"]),
                 Route("/health", self._endpoint.health, methods=["GET"]),
             ],
             exception_handlers=self._endpoint.exception_handlers(),

@@ -1,13 +1,14 @@
 """What the live endpoint answers, and whom.
 
 Errors are JSON {"error", "hint"}: 400 it is no query, 401 no or a wrong token, 403 refused (not a SELECT, or a foreign
-Host header), 404 no such path, 408 the deadline passed, 413 the request or its answer is too large, 503 busy (with
-Retry-After).
+Host header), 404 no such path or view, 408 the deadline passed, 412 and 416 the range cannot be given, 413 the request
+or its answer is too large, 503 busy (with Retry-After), 507 no space for the answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import hmac
 import logging
 import time
@@ -20,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 from tic_daemon.live_ask import Fields, parse_ask
 from tic_daemon.live_run import Limits, Refusal, Runner, until_gone
 from tic_daemon.live_tail import Tail
+from tic_daemon.live_views import FIELDS, Question, Views, span
 from tic_daemon.store import wire
 from tic_daemon.store.bounded import packed
 from tic_daemon.store.reader import TAIL_ROWS
@@ -27,13 +29,14 @@ from tic_daemon.store.rows import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     import duckdb
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 log = logging.getLogger("tic_daemon.live")
 
-_ROUTES = "POST /sql, GET /tail, GET /health"
+_ROUTES = "POST /sql, GET /tail, GET /view/NAME.parquet, GET /health"
 
 
 class Endpoint:
@@ -49,12 +52,14 @@ class Endpoint:
         spool: Callable[[], str | None] | None = None,
         progress: Progress | None = None,
         names: frozenset[str] = frozenset(),
+        folder: Path,
     ) -> None:
         self._token = token.encode()
         self._store_id = store_id
         self._limits = limits
         self._runner = Runner(connect, limits, spool=spool)
         self._tail = Tail(self._runner, limits, progress or Progress())
+        self._views = Views(self._runner, limits, folder)
         self._held = 0
         self._names = names
 
@@ -109,6 +114,7 @@ class Endpoint:
         """Ends what runs and waits, begins nothing more; from any thread."""
         self._tail.stop()
         self._runner.stop_all()
+        self._views.clear()
 
     # -- routes
 
@@ -165,11 +171,56 @@ class Endpoint:
         }
         return self._send_slowly(polled.body, told, as_json=as_json)
 
-    def _authorize(self, request: Request) -> None:
+    async def view(self, request: Request) -> Response:
+        """A view as a Parquet file, or some of its bytes."""
+        fields = Fields(request.query_params.multi_items(), FIELDS)
+        self._authorize(request, fields.text("token"))
+        question = Question.of(str(request.path_params["name"]), fields)
+        asked = request.headers.get("range", "")
+        who = (request.client.host if request.client else "", request.headers.get("user-agent", "")[:200])
+        whole = request.method == "GET" and not asked
+        gone = asyncio.ensure_future(until_gone(request.receive))
+        try:
+            file = await self._views.file(who, question, gone, beginning=whole or request.method == "HEAD", whole=whole)
+        finally:
+            gone.cancel()
+        if file is None:
+            return _nobody()
+        condition = request.headers.get("if-match", "*")
+        if condition != "*" and file.etag not in condition:
+            raise Refusal(412, "the file is another one now", "read it again from its beginning")
+        if request.headers.get("if-range", file.etag) != file.etag:
+            asked = ""
+        part = span(asked, file.size)
+        begin, size = part or (0, file.size)
+        headers = {
+            "ETag": file.etag,
+            "Accept-Ranges": "bytes",
+            wire.STORE_HEADER: self._store_id,
+            "Content-Length": str(size),
+            "Cache-Control": "no-store",
+        }
+        if part is not None:
+            headers["Content-Range"] = f"bytes {begin}-{begin + size - 1}/{file.size}"
+        if request.method == "HEAD":
+            return Response(None, 200 if part is None else 206, headers, wire.PARQUET_TYPE)
+        return _Pieces(
+            lambda at, most: file.read(begin + at, min(most, size - at)), size, headers, wire.PARQUET_TYPE,
+            self._limits.send_s, status=200 if part is None else 206,
+        )  # fmt: skip
+
+    def _authorize(self, request: Request, token: str = "") -> None:
+        """Bearer, Basic with the token as its password, or what stood in the URL. Raises Refusal 401."""
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "basic":
+            try:
+                given = base64.b64decode(given.strip(), validate=True).decode("latin-1").partition(":")[2]
+            except ValueError:
+                given = ""
+        elif scheme.lower() != "bearer":
+            given = token
         # Compared as bytes: compare_digest takes str only if it is ASCII, and headers need not be.
-        same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token)
-        if scheme.lower() != "bearer" or not same:
+        if not hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token):
             raise Refusal(401, "no token, or not this daemon's", "it stands in daemon.json", WWW_Authenticate="Bearer")
 
     async def _body(self, request: Request) -> bytes:
@@ -203,7 +254,11 @@ class Endpoint:
             "Content-Length": str(len(body)),
             "Cache-Control": "no-store",
         }
-        return _Pieces(self, body, headers, "application/json" if as_json else wire.ARROW_TYPE, self._limits.send_s)
+        media_type = "application/json" if as_json else wire.ARROW_TYPE
+        return _Pieces(
+            lambda at, most: bytes(body[at : at + most]), len(body), headers, media_type,
+            self._limits.send_s, hold=self.hold,
+        )  # fmt: skip
 
     def hold(self, size: int) -> None:
         """Counts bytes of results that wait for their clients."""
@@ -215,23 +270,35 @@ def _nobody() -> Response:
 
 
 class _Pieces(Response):
-    """A body sent piece by piece, each within a time: a client that stops reading is dropped and its memory freed."""
+    """A body sent piece by piece, each within a time: a client that stops reading is dropped and its memory freed.
+
+    Args:
+        read: gives the bytes from an offset on, at most so many.
+        hold: is told the size while it is being sent, and its negative afterwards: of what is in memory.
+    """
 
     PIECE = 256 * 1024
 
     def __init__(
-        self, endpoint: Endpoint, body: memoryview, headers: dict[str, str], media: str, send_s: float
+        self,
+        read: Callable[[int, int], bytes],
+        size: int,
+        headers: dict[str, str],
+        media: str,
+        send_s: float,
+        *,
+        status: int = 200,
+        hold: Callable[[int], None] = lambda _size: None,
     ) -> None:
-        super().__init__(None, 200, headers, media)
-        self._endpoint, self._body, self._send_s = endpoint, body, send_s
+        super().__init__(None, status, headers, media)
+        self._read, self._size, self._send_s, self._hold = read, size, send_s, hold
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        size = len(self._body)
-        self._endpoint.hold(size)
+        self._hold(self._size)
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            for at in range(0, size, self.PIECE):
-                piece = bytes(self._body[at : at + self.PIECE])
+            for at in range(0, self._size, self.PIECE):
+                piece = self._read(at, self.PIECE)
                 async with asyncio.timeout(self._send_s):
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -239,4 +306,4 @@ class _Pieces(Response):
             # Returning with the body unfinished makes the server close the connection.
             log.info("a client took no data for %g s and was dropped", self._send_s)
         finally:
-            self._endpoint.hold(-size)
+            self._hold(-self._size)

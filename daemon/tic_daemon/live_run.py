@@ -45,6 +45,11 @@ class Limits:
     wait_s: float = 60.0  # the longest of them
     ring_rows: int = 5000  # newest records kept for them
     ring_bytes: int = 16 << 20
+    view_queries: int = 2  # of the places, for whole views
+    view_s: float = 60.0
+    view_bytes: int = 256 << 20  # one answer, on disk
+    view_disk: int = 1 << 30  # all of them
+    view_files: int = 64
 
 
 class Refusal(Exception):

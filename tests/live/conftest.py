@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,3 +104,16 @@ def own_bed(tmp_path: Path) -> Iterator[Bed]:
     """For tests that stop it or fill it."""
     limits = Limits(queries=2, result_bytes=1 << 20, rows=5000, send_s=1.0, silent_s=1.0, body_s=1.0, connections=16)
     yield from make_bed(tmp_path, limits)
+
+
+@pytest.fixture(scope="session")
+def duckdb_httpfs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A Python with DuckDB and the file of its HTTP client, in a venv: the extension is packaged for one version."""
+    folder = tmp_path_factory.mktemp("duckdb")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python, wanted = folder / "bin" / "python", ["duckdb==1.5.5", "duckdb-extension-httpfs==1.5.5"]
+    argv = [str(python), "-m", "pip", "install", "-q", *wanted]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"cannot install {' '.join(wanted)}: {done.stderr[-300:]}")
+    return python, next(folder.rglob("httpfs.duckdb_extension"))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
+PARQUET_TYPE = "application/vnd.apache.parquet"
 TYPES_KEY = b"tic.types"
 TRUNCATED_HEADER = "X-Tic-Truncated"
 ELAPSED_HEADER = "X-Tic-Elapsed"
