@@ -7,7 +7,7 @@ staircases. Times are microseconds. It is slow and is meant to be read beside th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -130,8 +130,12 @@ class Fault:
 
 
 class Oracle:
-    def __init__(self, world: World) -> None:
+    """Of one store that holds all of the world; or, with `store_of` (source id -> store), of the store `viewer` among several
+    that tell each other of faults: then steps are known to the store of their log alone."""
+
+    def __init__(self, world: World, store_of: Mapping[int, int] | None = None, viewer: int = 0) -> None:
         self.w = world
+        self.store_of, self.viewer = store_of, viewer
         self._homeless: set[tuple[int, int, int]] = set()
         self.who = lru_cache(None)(self._who)
         self.when = lru_cache(None)(self._when)
@@ -394,7 +398,16 @@ class Oracle:
                 # It may be of any run of the watched root: it locks none and makes the numbers of all suspect.
                 spread = {(run, 1, 1 + len(self.declared(run))) for run in others}
             found += [
-                Fault(row, run, a, b, self._fault_step(row, when, run, a, b), rule, when, (run, a, b) not in spans)
+                Fault(
+                    row,
+                    run,
+                    a,
+                    b,
+                    self._fault_step(row, when, run, a, b, (run, a, b) not in spans),
+                    rule,
+                    when,
+                    (run, a, b) not in spans,
+                )
                 for run, a, b in spans | spread
             ]
         return found
@@ -445,13 +458,21 @@ class Oracle:
                 spans.add((run, first, last))
         return spans
 
-    def _fault_step(self, row: Row, when: When, run: str, first: int, last: int) -> Span:
+    def _knows(self, step: Row, fault: Row, loose: bool) -> bool:
+        """Whether a step bounds a fault: the store of the fault told what its own steps say, and ours are here."""
+        if self.store_of is None or self.store_of[step.src] == self.viewer:
+            return True
+        return self.store_of[step.src] == self.store_of[fault.src] and not loose
+
+    def _fault_step(self, row: Row, when: When, run: str, first: int, last: int, loose: bool = False) -> Span:
         known = self.step(row)
         if (row.step is not None and not row.carried) or first != last:
             return known
         lo, hi = known.lo, known.hi
         for s in self.w.of("step_event"):
             if s.step is None or self.run_of(s.src, s.gen, s.off) != run or self.attempts_of(s, run) != (first, last):
+                continue
+            if not self._knows(s, row, loose):
                 continue
             margin = self.margin(s, row)
             at = self.utc(s)

@@ -14,6 +14,9 @@ import pyarrow as pa
 from tests.evidence.oracle import Row, World
 from tic_daemon.store import migrate
 from tic_daemon.store.derive import Derived
+from tic_daemon.store.exchange import what_it_says
+from tic_daemon.store.exchange_lines import parse_line, to_line
+from tic_daemon.store.upsert import REMOTE_INSERTS
 
 SCHEMA = Path(migrate.__file__).with_name("schema")
 EPOCH, NOW = datetime(1970, 1, 1), datetime(2026, 12, 1)
@@ -22,9 +25,9 @@ Key = tuple[int, int, int]
 State = tuple[str, int, str, str]
 
 
-def prepare(con: duckdb.DuckDBPyConnection) -> None:
+def prepare(con: duckdb.DuckDBPyConnection, store_id: str = "s") -> None:
     """The whole schema, as a daemon's start makes it."""
-    migrate.migrate(con, "s", "/w", "h", NOW, SCHEMA)
+    migrate.migrate(con, store_id, "/w", "h", NOW, SCHEMA)
     Derived().rebuild(con, NOW)
     migrate.public_views(con, SCHEMA)
 
@@ -50,10 +53,11 @@ def twin(world: World) -> World:
 
 
 class WorldStore:
-    def __init__(self) -> None:
+    def __init__(self, store_id: str = "s") -> None:
+        self.store_id = store_id
         self.con = duckdb.connect()
         self.con.execute("SET threads = 1")
-        prepare(self.con)
+        prepare(self.con, store_id)
 
     def put(self, table: str, rows: Sequence[dict[str, object]]) -> None:
         if not rows:
@@ -74,8 +78,11 @@ class WorldStore:
 
     def fill(self, worlds: Sequence[World], rng: random.Random) -> None:
         """The worlds and nothing else, each table in a random order, read at random times."""
-        for table in (*EVENTS, "source", "cursor", "fault_rule", "run_attempt", "attempt_cut"):
+        others = ("source", "cursor", "fault_rule", "run_attempt", "attempt_cut", "remote_fault", "remote_place")
+        for table in (*EVENTS, *others):
             self.con.execute(f"DELETE FROM {table}")
+        self.told: dict[tuple[object, ...], int] = {}
+        self.heard = 0
         rules = {kind: rule for world in worlds for kind, rule in world.rules.items()}
         self.put("fault_rule", [
             {"kind": k, "severity": r.severity, "locks": r.locks, "node_scope": r.node_scope, "title": k, "pack": "test", "product": ""}
@@ -108,6 +115,33 @@ class WorldStore:
             {"id": a.id, "source_id": s, "generation": g, "byte_offset": o, "observed_at": NOW}
             for world in worlds for a in world.attempts for s, g, o in a.cut
         ])  # fmt: skip
+        Derived().rebuild(self.con, NOW)
+
+    def say(self) -> list[bytes]:
+        """What its daemon would append now: what is new or changed since the last call, and what holds no more."""
+        now = {row.key: row for row in what_it_says(self.con)}
+        before = getattr(self, "said", {}) if self.told else {}
+        news = [row for key, row in now.items() if before.get(key) != row]
+        gone = [replace(row, gone=True) for key, row in before.items() if key not in now]
+        self.said = now
+        lines = []
+        for row in (*news, *gone):
+            self.told[row.key] = self.told.get(row.key, 0) + 1
+            lines.append(to_line(replace(row, revision=self.told[row.key])))
+        return lines
+
+    def hear(self, lines: Sequence[bytes], store_id: str, rng: random.Random | None = None) -> None:
+        """Takes lines of another store in, in any order, and derives."""
+        rows = [parse_line(line, store_id) for line in lines]
+        assert not [row for row in rows if isinstance(row, str)]
+        if rng is not None:
+            rng.shuffle(rows)
+        for cls, statement in REMOTE_INSERTS.items():
+            if told := [row for row in rows if isinstance(row, cls)]:
+                self.con.register("_batch", statement.table(told, NOW, 10**6 + self.heard))
+                self.con.execute(statement.sql)
+                self.con.unregister("_batch")
+                self.heard += len(told)
         Derived().rebuild(self.con, NOW)
 
     @staticmethod

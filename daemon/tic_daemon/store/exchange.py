@@ -100,8 +100,10 @@ class Teller:
         news = [row for key, row in said.items() if key not in told or replace(told[key], revision=0) != row]
         gone = [row for key, row in told.items() if key not in said and not row.gone]
         # First what holds now: a reader between the two sees a fault twice rather than not at all.
-        self._append([replace(row, revision=self._revision(row)) for row in news])
-        self._append([replace(row, revision=self._revision(row), gone=True) for row in gone])
+        refused = self._append([replace(row, revision=self._revision(row)) for row in news])
+        refused += self._append([replace(row, revision=self._revision(row), gone=True) for row in gone])
+        if refused:
+            raise OSError(refused[0])
 
     def check(self) -> None:
         """Makes sure that the files hold what was written; what is lost is told again by the next `tell`."""
@@ -121,20 +123,26 @@ class Teller:
         before = self._told.get(row.key) if self._told else None
         return max(int(time.time() * 1e6), before.revision + 1 if before is not None else 0)
 
-    def _append(self, rows: list[Row]) -> None:
+    def _append(self, rows: list[Row]) -> list[str]:
+        """Returns what is wrong with rows that no other daemon would accept."""
         files: dict[str, list[Row]] = {}
         for row in rows:
             files.setdefault(row.run_id, []).append(row)
+        refused: list[str] = []
         for run_id, part in files.items():
-            lines = []
+            lines, kept = [], []
             for row in part:
                 line = to_line(row)
                 if isinstance(complaint := parse_line(line, self._store_id), str):
-                    raise OSError(f"a fault of run {run_id[:100]!r} cannot be told: {complaint}")
-                lines.append(line)
-            self._append_lines(self._directory / directory_name(run_id) / self._name, b"".join(lines))
+                    refused.append(f"a fault of run {run_id[:100]!r} cannot be told: {complaint}")
+                else:
+                    lines.append(line)
+                    kept.append(row)
+            if lines:
+                self._append_lines(self._directory / directory_name(run_id) / self._name, b"".join(lines))
             assert self._told is not None  # noqa: S101  read before anything is appended
-            self._told.update((row.key, row) for row in part)
+            self._told.update((row.key, row) for row in kept)
+        return refused
 
     def _append_lines(self, path: Path, data: bytes) -> None:
         new = not path.parent.exists()
@@ -195,10 +203,13 @@ class Listener:
         self._grew: dict[str, float] = {}  # directory -> when it was last seen to grow, monotonic
         self._turn = 0
         self._trouble = ""
+        self.more = False
+        """Whether the last look read something, so that there may be more."""
 
     def look(self) -> list[Row | RemoteGapRow]:
         """What is new; at most about `PASS_BYTES` of each file."""
         found: list[Row | RemoteGapRow] = []
+        self.more = False
         try:
             names = sorted(entry.name for entry in os.scandir(self._directory) if entry.is_dir(follow_symlinks=False))
             self._trouble = ""
@@ -246,6 +257,7 @@ class Listener:
             return
         if not data:
             return
+        self.more = True
         bad: list[tuple[int, int, str]] = []
         at = start
         whole, newline, rest = data.rpartition(b"\n")
@@ -424,11 +436,11 @@ class Exchange:
                 log.exception("%s: faults of other nodes could not be read", self._directory)
             self._during("looking for faults of other nodes", None)
             self._note(found)
-            if not found:
+            if not self._listener.more:
                 self._heard.set()
             with self._lock:
                 full = len(self._rows) > WAITING_ROWS
-            if full or not found:
+            if full or not self._listener.more:
                 self._stop.wait(max(LISTEN_S, 4 * (time.monotonic() - started)))
 
 
@@ -436,6 +448,7 @@ def read_once(layout: StoreLayout) -> list[Row | RemoteGapRow]:
     """All that the other stores have said, for whoever writes a store without a daemon."""
     listener = Listener(layout)
     rows: list[Row | RemoteGapRow] = []
-    while found := listener.look():
-        rows += found
-    return rows
+    while True:
+        rows += listener.look()
+        if not listener.more:
+            return rows

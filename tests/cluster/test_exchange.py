@@ -1,0 +1,422 @@
+"""The exchange of faults between stores: what is written, what is read, and that nothing hostile or torn gets in or stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.store.samples import delta, mismatch
+from tic_daemon.scan.events import At, Fault
+from tic_daemon.store.exchange import Listener, Teller, faults_dir, read_once, what_it_says
+from tic_daemon.store.exchange_lines import LINE_BYTES, Row, directory_name, fitted, parse_line, store_of, to_line
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.rows import AttemptRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow
+from tic_daemon.store.writer import Writer
+
+ORIGIN = "0123456789ab"
+NOON = datetime(2026, 11, 29, 12, 0, 0, 123456)
+NOON_US = 1_795_953_600_123_456  # of NOON, UTC
+
+
+def told(**changes: object) -> RemoteFaultRow:
+    row = RemoteFaultRow(
+        ORIGIN, 7, 1, False, "r1", "record", "/logs", 1, 1, 1, "node-b", "/logs/rank3.log", 99, 0, 400, 80, 11, 5, False, False,
+        "99:0", "rank:3", "", None, 3, "cuda-illegal-access", "L", "always", False, "boom", True, True, "CUDA error", "700", "",
+        "", "raw CUDA error", None, False, NOON_US, NOON_US + 1000, None, None, None, None, NOON, NOON,
+    )  # fmt: skip
+    return replace(row, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Callable[[str], Writer]]:
+    """Opens the store of a node in one workspace."""
+    opened: list[Writer] = []
+
+    def opener(host: str) -> Writer:
+        writer = Writer.open(StoreLayout.find(tmp_path, host=host))
+        opened.append(writer)
+        return writer
+
+    yield opener
+    for writer in opened:
+        writer.close()
+
+
+def confirmed(offset: int, **at: object) -> Fault:
+    return Fault(At(offset, 40, offset // 40 + 1, **at), "cuda-illegal-access", "confirmed", text="boom")  # type: ignore[arg-type]
+
+
+def teller_of(writer: Writer) -> Teller:
+    return Teller(writer.layout, writer.reader_cursor)
+
+
+def ask(writer: Writer, sql: str, as_of: datetime | None = None) -> list[tuple[object, ...]]:
+    con = writer.reader_cursor()
+    con.execute("SET VARIABLE as_of = ?", [as_of])
+    return con.execute(sql).fetchall()
+
+
+def lines(writer: Writer) -> list[dict[str, object]]:
+    found = sorted(faults_dir(writer.layout).glob(f"*/{writer.layout.directory.name}.jsonl"))
+    return [json.loads(line) for path in found for line in path.read_bytes().splitlines()]
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+
+
+@given(run=TEXT.filter(bool), text=TEXT, raw=TEXT, path=TEXT, node=TEXT, far=st.integers(-(1 << 61), (1 << 61) - 1))
+def test_what_is_told_is_what_is_heard(run: str, text: str, raw: str, path: str, node: str, far: int) -> None:
+    row = told(run_id=run, text=text * 40, raw=raw * 40, path=path, node=node, lo_us=far, hi_us=None, slo=far)
+    line = to_line(fitted(row))
+    assert line.count(b"\n") == 1 and line.endswith(b"\n") and len(line) <= LINE_BYTES
+    heard = parse_line(line, ORIGIN)
+    assert heard == replace(row, text=(text * 40)[:4096], raw=(raw * 40)[:2000], path=path, node=node)
+    place = RemotePlaceRow(ORIGIN, 3, False, "device", run, lo_attempt=1, hi_attempt=2, node="n", bus="5d000")
+    assert parse_line(to_line(place), ORIGIN) == place
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"generation": 1 << 40}, {"byte_offset": 1 << 60}, {"lo_us": 1 << 62}, {"slo": -(1 << 63)}, {"revision": True},
+        {"lo_attempt": 0}, {"hi_attempt": 0}, {"text": 7}, {"text": "\ud800"}, {"path": "x" * 5000}, {"run_id": ""}, {"rule": ""},
+        {"origin_store_id": "another"}, {"kind": "mark"}, {"kind": ["fault"]}, {"told_at": "yesterday"}, {"locks": None},
+        {"told_at": "0001-01-01T00:00:00+14:00"}, {"gone": "no"}, {"lo_us": 1.5}, {"lo_us": float("nan")},
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_fault_is_refused_in_words(changes: dict[str, object]) -> None:
+    line = json.dumps({**json.loads(to_line(told())), **changes}).encode() + b"\n"
+    complaint = parse_line(line, ORIGIN)
+    assert isinstance(complaint, str) and complaint
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_stop_the_reader(data: bytes) -> None:
+    assert isinstance(parse_line(data, ORIGIN), str)
+    assert isinstance(parse_line(b'{"kind":"fault",' + data, ORIGIN), str)
+
+
+def test_deep_json_is_refused() -> None:
+    assert isinstance(parse_line(b"[" * 100_000, ORIGIN), str)
+
+
+@given(a=st.text(max_size=400), b=st.text(max_size=400))
+def test_every_run_has_one_safe_directory_of_its_own(a: str, b: str) -> None:
+    for run in (a, b):
+        name = directory_name(run)
+        assert name not in ("", ".", "..") and "/" not in name and "\0" not in name
+        assert not name.startswith(".") and len(name.encode()) <= 150
+    assert (directory_name(a) == directory_name(b)) == (a == b)
+
+
+def test_files_of_other_names_are_none_of_ours() -> None:
+    assert store_of(f"node-7-{ORIGIN}.jsonl") == ORIGIN
+    assert [
+        store_of(name) for name in (".nfs0001", f"{ORIGIN}.jsonl", f"x-{ORIGIN}.json", f"x-{ORIGIN}.jsonl.part")
+    ] == [None] * 4
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_is_told_once_whatever_restarts(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), confirmed(40), offset=80, run_hint="r1", run_how="config")])
+    teller = teller_of(writer)
+    teller.tell()
+    teller.tell()
+    teller_of(writer).tell()  # another life of the daemon
+    found = lines(writer)
+    assert [(line["kind"], line["run_id"]) for line in found] == [("run", "r1"), ("fault", "r1")]
+    assert (found[1]["rule"], found[1]["byte_offset"], found[1]["locking"]) == ("cuda-illegal-access", 40, True)
+    (path,) = faults_dir(writer.layout).glob("*/*.jsonl")
+    assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_torn_line_of_a_killed_daemon_is_ended_and_told_again(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(confirmed(40), offset=80)])
+    teller_of(writer).tell()
+    (path,) = faults_dir(writer.layout).glob("*/*.jsonl")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    teller_of(writer).tell()
+    torn, again = path.read_bytes().splitlines()
+    assert torn == whole[:-20]
+    heard = parse_line(again + b"\n", writer.store_id)
+    assert isinstance(heard, RemoteFaultRow) and heard.byte_offset == 40
+
+
+def test_files_that_were_deleted_are_told_anew_and_count(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(confirmed(40), offset=80)])
+    teller = teller_of(writer)
+    teller.tell()
+    (first,) = lines(writer)
+    (path,) = faults_dir(writer.layout).glob("*/*.jsonl")
+    path.unlink()
+    teller.check()
+    teller.tell()
+    (second,) = lines(writer)
+    assert int(str(second["revision"])) > int(str(first["revision"]))
+
+
+def test_bounds_that_tighten_and_attempts_are_told_as_revisions(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(confirmed(40), offset=80)])
+    teller = teller_of(writer)
+    teller.tell()
+    run = str(lines(writer)[0]["run_id"])
+    source = delta(name="worker.log").source.source_id
+    writer.commit([], attempts=[AttemptRow("a2", run, "now", None, "again", "me", NOON, "h", ((source, 0, 80),))])
+    teller.tell()
+    first, second = lines(writer)
+    assert second["revision"] > first["revision"]  # type: ignore[operator]
+    assert (second["known_attempts"], second["lo_attempt"], second["hi_attempt"]) == (2, 1, 1)
+
+
+def test_nothing_heard_is_told_on(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], remote=[told()])
+    assert ask(writer, "SELECT run_id, origin_store_id FROM faults") == [("r1", ORIGIN)]
+    assert [row.key[0] for row in what_it_says(writer.reader_cursor())] == ["run"]
+
+
+# --- hearing ----------------------------------------------------------------------------------------------------------
+
+
+def file_of(writer: Writer, run: str = "r1", store_id: str = ORIGIN) -> Path:
+    path = faults_dir(writer.layout) / directory_name(run) / f"node-b-{store_id}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def split(found: list[Row | RemoteGapRow]) -> tuple[list[Row], list[RemoteGapRow]]:
+    return [r for r in found if not isinstance(r, RemoteGapRow)], [r for r in found if isinstance(r, RemoteGapRow)]
+
+
+def test_a_torn_last_line_waits_for_its_end(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    path, line = file_of(writer), to_line(told())
+    listener = Listener(writer.layout)
+    path.write_bytes(line + line[:100])
+    assert listener.look() == [told()]
+    assert listener.look() == []
+    path.write_bytes(line + line)
+    assert listener.look() == [told()]
+    assert listener.look() == []
+
+
+def test_garbage_is_counted_and_what_is_round_it_is_heard(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    path = file_of(writer)
+    one, two = to_line(told()), to_line(told(origin_rec_id=8))
+    path.write_bytes(one + b"\x00\xff\r{garbage\n\n" + to_line(told(origin_store_id="x")) + two)
+    rows, gaps = split(Listener(writer.layout).look())
+    assert rows == [told(), told(origin_rec_id=8)]
+    (gap,) = gaps
+    assert (gap.kind, gap.path, gap.first_byte) == ("exchange", str(path), len(one))
+    assert gap.detail.startswith("2 lines are left out")
+
+
+def test_a_line_without_end_is_skipped_to_its_end(
+    node: Callable[[str], Writer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tic_daemon.store.exchange.PASS_BYTES", 300_000)
+    writer = node("node-a")
+    file_of(writer).write_bytes(b"x" * 1_000_000 + b"\n" + to_line(told()))
+    rows, gaps = split(read_once(writer.layout))
+    assert rows == [told()] and [gap.kind for gap in gaps] == ["exchange"]
+
+
+def test_a_file_that_was_replaced_is_read_again(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    path = file_of(writer)
+    path.write_bytes(to_line(told()) * 3)
+    listener = Listener(writer.layout)
+    assert len(listener.look()) == 3
+    path.unlink()
+    path.write_bytes(to_line(told(revision=2)))
+    assert listener.look() == [told(revision=2)]
+
+
+def test_pipes_links_and_directories_are_not_read_and_are_told(node: Callable[[str], Writer], tmp_path: Path) -> None:
+    writer = node("node-a")
+    os.mkfifo(file_of(writer, store_id="0" * 12))
+    (tmp_path / "secret").write_bytes(to_line(told(origin_store_id="1" * 12)))
+    file_of(writer, store_id="1" * 12).symlink_to(tmp_path / "secret")
+    file_of(writer, store_id="2" * 12).mkdir()
+    listener = Listener(writer.layout)
+    rows, gaps = split(listener.look())
+    assert rows == [] and [gap.kind for gap in gaps] == ["unreadable"] * 3
+    assert listener.look() == []  # said once
+
+
+def test_own_lines_are_never_heard(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(confirmed(40), offset=80)])
+    teller_of(writer).tell()
+    assert read_once(writer.layout) == []
+
+
+# --- in the store -----------------------------------------------------------------------------------------------------
+
+LOCKED = "SELECT locked, faults, remote_faults, first_fault_origin FROM attempts WHERE run_id = 'r1'"
+
+
+def test_a_heard_fault_locks_and_a_retraction_unlocks(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")])
+    before = writer._memory.observed_at
+    writer.commit([], remote=[told()])
+    locked_at = writer._memory.observed_at
+    assert ask(writer, LOCKED) == [(True, 1, 1, ORIGIN)]
+    assert ask(writer, "SELECT admissibility, reason FROM mismatches") == [("locked", "order unknown")]
+    assert ask(writer, "SELECT host, path, locks, event_at, origin_rec_id FROM faults") == [
+        ("node-b", "/logs/rank3.log", True, NOON, 7)
+    ]
+    writer.commit([], remote=[told(revision=2, gone=True)])
+    assert ask(writer, LOCKED) == [(False, 0, 0, None)]
+    assert ask(writer, "SELECT admissibility FROM mismatches") == [("admissible",)]
+    assert ask(writer, LOCKED, before) == [(False, 0, 0, None)]
+    assert ask(writer, LOCKED, locked_at) == [(True, 1, 1, ORIGIN)]
+
+
+def test_order_and_repetition_of_lines_change_nothing(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")])
+    writer.commit([], remote=[told(revision=5, locking=True), told(revision=3, gone=True), told(revision=5)])
+    writer.commit([], remote=[told(revision=4, gone=True)])
+    assert ask(writer, LOCKED) == [(True, 1, 1, ORIGIN)]
+    assert ask(writer, "SELECT count(*) FROM remote_fault") == [(1,)]
+    writer.close()
+    again = node("node-a")
+    gap = RemoteGapRow("exchange", "/x", 10, 20, "1 line is left out; the first: it is no JSON")
+    again.commit([], remote=[told(revision=5), gap])
+    again.commit([], remote=[gap, replace(gap, first_byte=15), replace(gap, last_byte=30)])
+    assert ask(again, "SELECT count(*) FROM remote_fault") == [(1,)]
+    assert ask(again, "SELECT kind, path, last_byte FROM evidence_gaps") == [
+        ("exchange", "/x", 20),
+        ("exchange", "/x", 30),
+    ]
+    ids = ask(
+        again,
+        "SELECT rec_id FROM remote_fault UNION ALL SELECT rec_id FROM remote_gap UNION ALL SELECT rec_id FROM mismatch",
+    )
+    assert len(set(ids)) == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "locked"),
+    [
+        ({"run_id": "another"}, False),
+        ({"kind": "nobody knows", "severity": "E", "locks": "never"}, False),  # its daemon has a rule for it
+        ({"kind": "nobody knows", "severity": "L", "locks": "always"}, True),  # nobody has
+        ({"locks": "if_continues", "locking": False}, False),
+        ({"locks": "if_continues", "locking": True}, True),
+        ({"mapped": False, "node_scope": True, "bus": "5d000"}, False),
+        ({"lo_attempt": 2, "hi_attempt": 2, "known_attempts": 2}, False),  # of an attempt that is not declared here yet
+    ],
+)
+def test_what_locks(node: Callable[[str], Writer], changes: dict[str, object], locked: bool) -> None:
+    writer = node("node-a")
+    row = told(**changes)
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], remote=[row])
+    assert ask(writer, "SELECT locked FROM attempts") == [(locked,)]
+    assert ask(writer, "SELECT admissibility = 'locked' FROM mismatches") == [(locked,)]
+
+
+def test_a_kernel_line_elsewhere_finds_the_run_whose_gpu_it_names(node: Callable[[str], Writer]) -> None:
+    """The kernel's log is read on its node; who uses the GPU is told by a worker's log that another daemon reads."""
+    from tic_daemon.scan.events import Device, ProcessSeen
+
+    writer = node("node-a")
+    at = At(0, 10, 1, stamp=NOON, stamp_utc=True)
+    writer.commit([
+        delta(ProcessSeen(at), Device(At(10, 10, 2), "5d000", "node-b"), mismatch(40), offset=80, run_hint="r1", run_how="config")
+    ])  # fmt: skip
+    kernel = told(
+        run_id="messages", run_how="us", mapped=False, node_scope=True, bus="0000:5d:00", severity="LH", locking=False
+    )
+    writer.commit([], remote=[replace(kernel, host="node-c")])
+    assert ask(writer, "SELECT locked FROM attempts") == [(False,)]
+    writer.commit([], remote=[replace(kernel, revision=2, host="node-b.example.org")])
+    assert ask(writer, "SELECT locked FROM attempts") == [(True,)]
+
+
+def test_one_line_of_one_shared_file_is_one_fault(node: Callable[[str], Writer]) -> None:
+    """Two daemons that follow the same file on a network mount: each goes by its own reading, by offset."""
+    writer = node("node-a")
+    one = delta(mismatch(0), confirmed(40), offset=80, run_hint="r1", run_how="config", network=True, stream="stderr")
+    shared = replace(one, cursor=replace(one.cursor, inode=5))  # type: ignore[type-var]
+    copy = told(path="/jobs/worker.log", byte_offset=40, byte_length=40, network=True, inode=5, lo_us=None, hi_us=None)
+    writer.commit([shared], remote=[copy, replace(copy, origin_rec_id=8, byte_offset=120)])
+    found = ask(
+        writer, "SELECT origin_store_id, echo_of IS NOT NULL, locks FROM faults ORDER BY byte_offset, 1 NULLS FIRST"
+    )
+    assert found == [(None, False, True), (ORIGIN, True, False), (ORIGIN, False, True)]
+    writer.commit(
+        [], remote=[replace(copy, revision=2, gone=True), replace(copy, origin_rec_id=8, revision=2, gone=True)]
+    )
+    assert ask(writer, "SELECT admissibility FROM mismatches") == [("suspect",)]
+    writer.commit([], remote=[replace(copy, revision=3)])
+    assert ask(writer, "SELECT admissibility FROM mismatches") == [("suspect",)]
+    writer.commit([], remote=[replace(copy, revision=4, network=False)])  # a file of that path on its own disk
+    assert ask(writer, "SELECT admissibility FROM mismatches") == [("locked",)]
+
+
+# --- whose a fault of no known run is -----------------------------------------------------------------------------------
+
+NAMELESS = {"run_id": "tmp", "run_how": "us", "root": "/tmp"}
+
+
+def named(run: str, revision: int = 1, **changes: object) -> RemotePlaceRow:
+    row = RemotePlaceRow(ORIGIN, revision, False, "run", run, "node-b", "/logs")
+    return replace(row, **changes)  # type: ignore[arg-type]
+
+
+def test_a_fault_of_no_known_run_is_the_only_runs(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], remote=[told(**NAMELESS)])
+    assert ask(writer, LOCKED) == [(True, 1, 1, ORIGIN)]
+    # Another run by name: it may be either's.
+    writer.commit([delta(mismatch(0), name="b.log", offset=40, run_hint="r2", run_how="config")])
+    found = ask(writer, "SELECT run_id, locked FROM attempts ORDER BY 1")
+    assert found == [("r1", False), ("r2", False)]
+    assert ask(writer, "SELECT DISTINCT admissibility, reason FROM mismatches") == [
+        ("suspect", "step voided by a fault")
+    ]
+
+
+def test_a_store_that_knows_runs_by_name_says_whose_it_may_be(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    own = delta(mismatch(0), offset=40, run_hint="r1", run_how="config")
+    writer.commit([own], remote=[told(**NAMELESS), named("r7")])
+    assert ask(writer, LOCKED) == [(False, 0, 0, None)]
+    writer.commit([], remote=[named("r7", root="/tmp"), named("r1", root="/tmp")])
+    assert ask(writer, "SELECT admissibility FROM mismatches") == [("suspect",)]
+    assert ask(writer, "SELECT locks, reason FROM faults") == [
+        (False, "of no known run: it may be of any that shares its place")
+    ]
+
+
+def test_logs_of_a_store_that_knows_no_run_are_of_the_only_run_elsewhere(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), confirmed(40), offset=80)])
+    assert ask(writer, "SELECT run_id FROM attempts") == [("jobs",)]
+    writer.commit([], remote=[named("r7")])
+    assert ask(writer, "SELECT run_id, run_how FROM sources") == [("r7", "workspace")]
+    assert ask(writer, "SELECT run_id, locked FROM attempts") == [("r7", True)]
+    assert [(row.run_id, row.key[0]) for row in what_it_says(writer.reader_cursor())] == [("r7", "fault")]
+    writer.commit([], remote=[named("r8")])
+    assert ask(writer, "SELECT run_id FROM attempts") == [("jobs",)]
