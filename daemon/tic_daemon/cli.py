@@ -5,6 +5,8 @@
     attempt   open a new attempt of a run: the processes that start from here on begin clean
     mark      mark a run, an attempt or a record inconclusive; add a note; retract a mark
     check     for acceptance scripts: exit code by what the run's evidence is
+    snapshot  write all that a store holds into one DuckDB file, at any time
+    stores    who writes the stores of a workspace, where they lie, how old they are
     rules     list, explain and try rule packs
 
 Exit codes: 0 well, 2 usage, 1 crash; `check` and errors about runs and stores use the table in
@@ -14,6 +16,7 @@ docs/reference/exit-codes.md.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -87,9 +90,10 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(run=_doctor)
 
-    from tic_daemon import people_commands, rules_command  # noqa: PLC0415  loaded only when needed
+    from tic_daemon import people_commands, rules_command, store_commands  # noqa: PLC0415  loaded only when needed
 
     people_commands.add_parsers(commands)
+    store_commands.add_parsers(commands)
     rules_command.add_parser(commands)
     return top
 
@@ -238,12 +242,17 @@ def _why(error: OSError | ValueError) -> str:
 def _doctor(args: argparse.Namespace) -> int:
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
     from tic_daemon.sources import doctor  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.store import leases  # noqa: PLC0415  loaded only when needed
     from tic_daemon.watch import default_workspace  # noqa: PLC0415  loaded only when needed
 
     roots = [Path(root) for root in args.roots] or [Path()]
     config = load_config(args.config, workspace=default_workspace(roots))
     report = doctor.examine(roots, config)
-    say(doctor.as_json(report) if args.json else doctor.as_text(report))
+    found = leases.leases(args.state or config.state_dir or default_workspace(roots))
+    if args.json:
+        say(json.dumps({**json.loads(doctor.as_json(report)), "stores": leases.as_json(found)}, indent=1))
+    else:
+        say(f"{doctor.as_text(report)}\n{printable(leases.as_text(found))}")
     return 0
 
 

@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import threading
 import uuid
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tic_daemon.errors import StoreError, StoreOwnedError
-from tic_daemon.store.layout import local_host, read_json
+from tic_daemon.store.layout import STATE_DIR, local_host, read_json
 
 HEARTBEAT_S = 10.0
 STALE_S = 60.0
@@ -157,6 +158,13 @@ def live_owner(path: Path) -> Process | None:
     return owner if age < STALE_S else None
 
 
+def take_over_command(state_dir: Path) -> str:
+    """What a person types when a daemon that died elsewhere has left its lease."""
+    if state_dir.name == STATE_DIR:
+        return f"tic-daemon watch {shlex.quote(str(state_dir.parent))} --take-over"
+    return f"tic-daemon watch DIR --state {shlex.quote(str(state_dir))} --take-over"
+
+
 def _create(path: Path, value: dict[str, object]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(fd, "w", encoding="utf-8") as file:
@@ -184,7 +192,7 @@ def _refuse_if_owned(path: Path, clock_fd: int, me: Process, take_over: bool) ->
     if age < STALE_S:
         raise StoreOwnedError(who, "stop that daemon first; a dead one can be taken over after a minute")
     if not take_over:
-        raise StoreOwnedError(who, "if that daemon is dead, start with --take-over")
+        raise StoreOwnedError(who, f"if that daemon is dead: {take_over_command(path.parent.parent)}")
 
 
 def _boot_id() -> str:

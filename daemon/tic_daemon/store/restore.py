@@ -14,8 +14,9 @@ import duckdb
 
 from tic_daemon.errors import StoreError
 from tic_daemon.store import migrate
+from tic_daemon.store.engine import STORAGE_VERSION
 from tic_daemon.store.layout import StoreLayout
-from tic_daemon.store.snapshot import CARRIED, Snapshot, TableFiles, snapshot_of
+from tic_daemon.store.snapshot import Snapshot, TableFiles, create_of, make_views, quote, select_of, snapshot_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ def if_lost(layout: StoreLayout) -> bool:
     part = layout.database.with_name(f".{layout.database.name}.{uuid.uuid4().hex[:8]}.part")
     try:
         migrate.refuse_newer(snapshot.schema_version)
-        _build(part, layout.snapshot_dir, snapshot)
+        build(part, layout.snapshot_dir, snapshot)
         part.replace(layout.database)
     except (duckdb.Error, StoreError, OSError) as error:
         why = str(error).splitlines()[0]
@@ -46,23 +47,28 @@ def if_lost(layout: StoreLayout) -> bool:
     return True
 
 
-def _build(path: Path, directory: Path, snapshot: Snapshot) -> None:
-    from tic_daemon.store.engine import STORAGE_VERSION  # noqa: PLC0415  the engine knows this module's caller
+def build(path: Path, directory: Path, snapshot: Snapshot, *, views: bool = False) -> None:
+    """Makes a store's file at `path`, which does not exist, from a published snapshot; with its views if asked.
 
+    Raises:
+        duckdb.Error, StoreError, OSError: it cannot be made; what there is of it stays.
+    """
     con = duckdb.connect(str(path), config={"storage_compatibility_version": STORAGE_VERSION, "threads": 1})
     try:
         path.chmod(0o600)
         con.execute("SET TimeZone = 'UTC'")
-        con.execute(f"SET allowed_directories = [{_quote(str(directory))}]")
+        con.execute(f"SET allowed_directories = [{quote(str(directory))}]")
         con.execute("SET enable_external_access = false")
+        con.execute("SET lock_configuration = true")
         migrate.tables(con, upto=snapshot.schema_version)
         made = {str(row[0]) for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
         con.execute("BEGIN")
         for name, table in snapshot.tables.items():
             if name not in made:  # derived, by the program that published it
-                columns = ", ".join(f'"{column}" {kind}' for column, kind in table.columns)
-                con.execute(f"CREATE TABLE {name} ({columns})")
+                con.execute(create_of(name, table))
             _fill(con, name, table, directory)
+        if views:
+            make_views(con, directory, snapshot)
         con.execute("COMMIT")
         con.execute("CHECKPOINT")
     finally:
@@ -73,17 +79,7 @@ def _fill(con: duckdb.DuckDBPyConnection, name: str, table: TableFiles, director
     if not table.pieces:
         return
     listed = ", ".join(f'"{column}"' for column, _ in table.columns)
-    read = ", ".join(
-        f'"{column}"' if CARRIED.fullmatch(kind) else f'CAST("{column}" AS {kind})' for column, kind in table.columns
-    )
-    files = ", ".join(_quote(str(directory / piece.name)) for piece in table.pieces)
-    con.execute(
-        f"INSERT INTO {name} ({listed}) SELECT {read} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608
-    )
+    con.execute(f"INSERT INTO {name} ({listed}) {select_of(table, directory)}")
     found = con.execute(f"SELECT count(*) FROM {name}").fetchone()  # noqa: S608  a checked name
     if found != (table.rows,):
         raise StoreError(f"the snapshot's table {name} has {found} rows, its manifest says {table.rows}")
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

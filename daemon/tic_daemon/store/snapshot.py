@@ -19,13 +19,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tic_daemon.errors import StoreError
 from tic_daemon.store.layout import StoreLayout
+
+if TYPE_CHECKING:
+    import duckdb
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -151,6 +155,46 @@ def read_manifest(directory: Path) -> Snapshot:
         return _parse(json.loads(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError) as error:
         raise StoreError(f"the snapshot's manifest {path} cannot be used: {str(error)[:200]}") from error
+
+
+def select_of(table: TableFiles, directory: Path, pieces: Sequence[Piece] | None = None) -> str:
+    """A SELECT of the table's columns, in order and of its types, from all its files or from `pieces`."""
+    listed = ", ".join(
+        f'"{name}"' if CARRIED.fullmatch(kind) else f'CAST("{name}" AS {kind}) AS "{name}"'
+        for name, kind in table.columns
+    )
+    files = ", ".join(quote(str(directory / piece.name)) for piece in (table.pieces if pieces is None else pieces))
+    # A directory named a=b above would become a column.
+    return f"SELECT {listed} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608  checked names
+
+
+def create_of(name: str, table: TableFiles) -> str:
+    """The statement that makes an empty table."""
+    columns = ", ".join(f'"{column}" {kind}' for column, kind in table.columns)
+    return f"CREATE OR REPLACE TABLE {name} ({columns})"
+
+
+def make_views(con: duckdb.DuckDBPyConnection, directory: Path, snapshot: Snapshot) -> None:
+    """Gives a database that has the tables the store's own views. Its connection must be shut off from all files.
+
+    Raises:
+        StoreError: they cannot be read, or hold anything but views.
+    """
+    path = directory / snapshot.views.name
+    try:
+        views = [(str(name), str(sql)) for name, sql in json.loads(path.read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise StoreError(f"the snapshot's views {path} cannot be read: {str(error)[:200]}") from error
+    for name, sql in views:
+        statements = con.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type.name != "CREATE":
+            raise StoreError(f"{path} holds what is no view: {name[:60]!r}", "no daemon of tic wrote it")
+        con.execute(statements[0])
+
+
+def quote(text: str) -> str:
+    """`text` as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _parse(value: dict[str, Any]) -> Snapshot:

@@ -11,7 +11,6 @@ be read again.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,7 +21,17 @@ from tic_daemon.store import migrate
 from tic_daemon.store.duck_reader import DuckReader, base_config
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Connection, Result, Tail
-from tic_daemon.store.snapshot import CARRIED, Piece, Snapshot, TableFiles, read_manifest, snapshot_of
+from tic_daemon.store.snapshot import (
+    Piece,
+    Snapshot,
+    TableFiles,
+    create_of,
+    make_views,
+    quote,
+    read_manifest,
+    select_of,
+    snapshot_of,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -191,7 +200,7 @@ class SnapshotReader(DuckReader):
                 for statement in self._statements(name, table, before):
                     con.execute(statement)
             if anew:
-                self._make_views(con, newest.views)
+                make_views(con, self._directory, newest)
             con.execute("COMMIT")
         except duckdb.Error as error:
             con.close()
@@ -209,7 +218,7 @@ class SnapshotReader(DuckReader):
 
         con = duckdb.connect(":memory:", config=base_config())
         con.execute("SET GLOBAL TimeZone = 'UTC'")
-        con.execute(f"SET allowed_directories = [{_quote(str(self._directory))}]")
+        con.execute(f"SET allowed_directories = [{quote(str(self._directory))}]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
         return con
@@ -218,44 +227,21 @@ class SnapshotReader(DuckReader):
         """What makes relation `name` hold `table`, if it holds `before` now (None: there is none)."""
         if before == table:
             return []
-        read = self._select(table, table.pieces)
+        read = select_of(table, self._directory)
         if table.key and table.rows > LOADED_ROWS:
             drop = [] if before is None or before.rows > LOADED_ROWS else [f"DROP TABLE {name}"]
             return [*drop, f"CREATE OR REPLACE VIEW {name} AS {read}"]
         drop = [f"DROP VIEW {name}"] if before is not None and before.key and before.rows > LOADED_ROWS else []
-        columns = ", ".join(f'"{column}" {kind}' for column, kind in table.columns)
         if before is None or drop or not table.key or before.columns != table.columns:
             fill = [f"INSERT INTO {name} {read}"] if table.pieces else []
-            return [*drop, f"CREATE OR REPLACE TABLE {name} ({columns})", *fill]
+            return [*drop, create_of(name, table), *fill]
         # It has only grown. A merged file holds rows that are loaded, and new ones.
         last = before.pieces[-1].last if before.pieces else 0
         added = [piece for piece in table.pieces if piece.last > last]
         if not added:
             return []
         floor = f"make_timestamp({last}::BIGINT)" if dict(table.columns)[table.key] == "TIMESTAMP" else str(last)
-        return [f'INSERT INTO {name} {self._select(table, added)} WHERE "{table.key}" > {floor}']
-
-    def _select(self, table: TableFiles, pieces: Sequence[Piece]) -> str:
-        """A SELECT of the table's columns, in order and of its types, from files."""
-        listed = ", ".join(
-            f'"{name}"' if CARRIED.fullmatch(kind) else f'CAST("{name}" AS {kind}) AS "{name}"'
-            for name, kind in table.columns
-        )
-        files = ", ".join(_quote(str(self._directory / piece.name)) for piece in pieces)
-        # A directory named a=b above would become a column.
-        return f"SELECT {listed} FROM read_parquet([{files}], hive_partitioning = false)"  # noqa: S608  checked names
-
-    def _make_views(self, con: duckdb.DuckDBPyConnection, piece: Piece) -> None:
-        path = self._directory / piece.name
-        try:
-            views = [(str(name), str(sql)) for name, sql in json.loads(path.read_text(encoding="utf-8"))]
-        except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise _Vanished(f"the snapshot's views {path} cannot be read: {str(error)[:200]}") from error
-        for name, sql in views:
-            statements = con.extract_statements(sql)
-            if len(statements) != 1 or statements[0].type.name != "CREATE":
-                raise StoreError(f"{path} holds what is no view: {name[:60]!r}", "no daemon of tic wrote it")
-            con.execute(statements[0])
+        return [f'INSERT INTO {name} {select_of(table, self._directory, added)} WHERE "{table.key}" > {floor}']
 
     def _names_a_file(self, error: duckdb.Error) -> bool:
         return ".parquet" in str(error)
@@ -273,7 +259,3 @@ class SnapshotReader(DuckReader):
         self._loaded = {}
         if con is not None:
             con.close()
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
