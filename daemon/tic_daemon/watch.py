@@ -46,7 +46,7 @@ PUBLISH_RESERVE_S = 3.0
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.5
-"""How often the spool and what other nodes said are looked at: a mark is acknowledged within a second."""
+"""How often the spool is looked at: a mark is acknowledged within a second."""
 EXCHANGE_S = 3.0
 """How long the exchange between nodes may hold up the end; its directory may hang."""
 
@@ -123,8 +123,8 @@ class Daemon:
         self._follower = FileFollower(
             roots, config, self._writer.cursors(), self._scanner, sources=self._writer.sources()
         )
+        self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = SpoolReader(layout)
-        self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor)
         self._publisher: Publisher | None = None
         if config.store.snapshot_s > 0:
             self._publisher = Publisher(
@@ -204,7 +204,7 @@ class Daemon:
             self._read()
         if self._pending and not self._pace.remaining(time.monotonic()):
             self._commit()
-        elif time.monotonic() - self._spool_at >= SPOOL_S:
+        elif self._exchange.waiting or time.monotonic() - self._spool_at >= SPOOL_S:
             self._take_spool()
         if not self._pending:
             self._upkeep()

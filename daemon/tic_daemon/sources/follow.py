@@ -116,6 +116,10 @@ class FileFollower:
             time.sleep(min(rest, timeout))
         return rang or self._clock() >= self._next_due()
 
+    def wake(self) -> None:
+        """Ends a `wait` from any thread."""
+        self._bell.wake()
+
     def poll(self, budget_bytes: int, now: float) -> list[SourceDelta]:
         """Reads and scans at most `budget_bytes`; `now` is wall time in seconds. Commit all deltas or stop using it."""
         tick = self._polled_at = self._clock()

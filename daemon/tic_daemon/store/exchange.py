@@ -322,10 +322,17 @@ class Exchange:
     Args:
         layout: of this store, settled.
         cursor: a connection to the store, from any thread.
+        news: called from a thread of this when something was heard.
     """
 
-    def __init__(self, layout: StoreLayout, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+    def __init__(
+        self,
+        layout: StoreLayout,
+        cursor: Callable[[], duckdb.DuckDBPyConnection],
+        news: Callable[[], None] = lambda: None,
+    ) -> None:
         self._directory = faults_dir(layout)
+        self._news = news
         self._teller = Teller(layout, cursor)
         self._listener = Listener(layout)
         self._lock = threading.Lock()
@@ -354,6 +361,11 @@ class Exchange:
     def first_look(self, timeout: float) -> bool:
         """Waits until what the others had said at the start is here."""
         return self._heard.wait(timeout)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something was heard and not taken yet."""
+        return bool(self._rows)
 
     def pending(self) -> tuple[Row | RemoteGapRow, ...]:
         """What was heard and not taken yet."""
@@ -388,6 +400,8 @@ class Exchange:
     def _note(self, rows: Iterable[Row | RemoteGapRow]) -> None:
         with self._lock:
             self._rows.extend(rows)
+        if self._rows:
+            self._news()
 
     def _during(self, what: str, since: float | None) -> None:
         with self._lock:
@@ -435,7 +449,8 @@ class Exchange:
                 found = [RemoteGapRow("unreadable", str(self._directory), None, None, repr(error))]
                 log.exception("%s: faults of other nodes could not be read", self._directory)
             self._during("looking for faults of other nodes", None)
-            self._note(found)
+            if found:
+                self._note(found)
             if not self._listener.more:
                 self._heard.set()
             with self._lock:
