@@ -21,6 +21,7 @@ import duckdb
 
 from tic_daemon.errors import ConnectError, StoreError, TicError
 from tic_daemon.store import migrate, reach, restore
+from tic_daemon.store.duck_reader import without_locks
 from tic_daemon.store.engine import STORAGE_VERSION
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import live_owner
@@ -79,7 +80,11 @@ def copy_store(layout: StoreLayout, target: Path, *, force: bool = False, wait_s
 
 def _write(layout: StoreLayout, part: Path, wait_s: float) -> Copied:
     if live_owner(layout.owner_file) is None and _file_is_newest(layout):
-        return _from_file(layout.readable_database, part)
+        try:
+            return _from_file(layout.readable_database, part)
+        except duckdb.Error as error:
+            if not without_locks(error) or _published(layout) is None:
+                raise
     return _from_snapshot(layout, part, wait_s)
 
 
@@ -104,7 +109,7 @@ def _from_file(database: Path, part: Path) -> Copied:
         con.execute("USE memory")
         con.execute("DETACH ours")
     except duckdb.Error as error:
-        if "could not set lock" in str(error).lower():
+        if "could not set lock" in str(error).lower() and not without_locks(error):
             raise ConnectError(f"{database} is being written now", "try again: its daemon has just begun") from error
         raise
     finally:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY_LIMIT = "512MB"
+_NO_LOCKS = ("no locks available", "function not implemented", "not supported")
 
 
 class DuckReader:
@@ -154,6 +155,12 @@ def base_config() -> dict[str, str | bool | int | float | list[str]]:
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
+
+
+def without_locks(error: BaseException) -> bool:
+    """Whether DuckDB could not open a file because its file system grants no locks at all (ENOLCK, ENOSYS, ...)."""
+    text = str(error).lower()
+    return "could not set lock" in text and any(why in text for why in _NO_LOCKS)
 
 
 def stop(cursor: duckdb.DuckDBPyConnection, late: threading.Event | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tic_daemon.errors import ConnectError, StoreError, StoreVersionError, TicError
 from tic_daemon.store import migrate
-from tic_daemon.store.duck_reader import DuckReader, base_config
+from tic_daemon.store.duck_reader import DuckReader, base_config, without_locks
 from tic_daemon.store.fingerprint import fingerprint
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import live_owner
@@ -111,6 +111,10 @@ class FileReader(DuckReader):
             raise
         except duckdb.Error as error:
             text = str(error).splitlines()[0]
+            if without_locks(error):
+                raise StoreError(
+                    f"cannot read {self._path}: its file system has no file locks", "copy it away"
+                ) from error
             if "could not set lock" in text.lower():  # a corrupt "block" is another matter
                 raise ConnectError(f"{self._path} is being written: {text}", "name its workspace instead") from error
             raise StoreError(f"cannot read {self._path}: {text}", "is it a store of tic?") from error
