@@ -294,6 +294,33 @@ def test_talk_of_faults_does_not_lock(title: str, text: str) -> None:
         assert not confirmed(line) & LOCKING, line
 
 
+HARMLESS = list(cases("harmless.txt"))
+MAY_LOCK = {rule.kind for rule in RULES.fault_rules() if rule.locks != "never"}
+# How a line may come that a launcher, a container runtime or Ray forwards.
+FORWARDED = (
+    "", "[default3]:", "(TaskRunner pid=51002) ", "\x1b[36m(TaskRunner pid=51002)\x1b[0m ", "[pod/train-3/pytorch] ",
+    "2026-11-29T16:20:11.123456789Z stdout F ", "2026-11-29T16:20:11.123456789Z ",
+)  # fmt: skip
+
+
+def test_the_corpus_of_harmless_lines_is_large() -> None:
+    assert sum(len(text.splitlines()) for _reason, text in HARMLESS) >= 300
+    assert len({line for _reason, text in HARMLESS for line in text.splitlines()}) >= 300
+
+
+@pytest.mark.parametrize(("reason", "text"), HARMLESS, ids=[reason.split(":")[0] for reason, _text in HARMLESS])
+def test_no_harmless_line_locks(reason: str, text: str) -> None:
+    alone = [] if reason.startswith("context: ") else text.splitlines()
+    for traits in ({}, {"role": "driver", "framework": "ray"}, {"single_process": True, "stream": "stdout", "pid": 7}):
+        assert not confirmed(text, **traits) & MAY_LOCK, traits
+        for line in alone:
+            assert not confirmed(line, **traits) & MAY_LOCK, (traits, line)
+    for prefix in FORWARDED:
+        assert not confirmed("\n".join(prefix + line for line in text.splitlines())) & MAY_LOCK, prefix
+        for line in alone:
+            assert not confirmed(prefix + line) & MAY_LOCK, prefix + line
+
+
 @pytest.mark.parametrize(("kind", "severity", "line"), TORCH, ids=ids(TORCH))
 def test_locking_text_from_elsewhere_is_no_fault(kind: str, severity: str, line: str) -> None:
     text = payload(line)

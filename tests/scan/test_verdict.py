@@ -362,3 +362,23 @@ def test_a_writer_without_cuda_context_stays_one_behind_a_progress_bar() -> None
     text = "Failed: Cuda error /w/csrc/custom_all_reduce.cuh:455 'misaligned address'\n"
     assert verdicts(f"(TaskRunner pid=1) {bar}{text}", "cuda.vllm_csrc") == ["mention"]
     assert verdicts(f"(WorkerDict pid=1) {bar}{text}", "cuda.vllm_csrc") == ["confirmed"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(Worker_TP0 pid=881) ERROR 11-29 16:20:11 [multiproc_executor.py:1189] " + IMA,
+        "Nov 29 14:07:29 node1 python[311]: Failed: Cuda error /w/custom_all_reduce.cuh:455 'misaligned address'",
+        "Nov 29 14:07:29 gpu-b07 kernel: [918233.112011] NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python",
+        "<6>Nov 29 14:07:29 gpu-b07 kernel: [918233.112011] NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python",
+        "2026-11-29T14:07:29+0100 node1 kernel: NVRM: Xid (PCI:0000:5d:00): 31, pid=3318842, name=python",
+    ],
+)
+def test_whatever_header_an_actor_prints_the_line_stays_its_own(line: str) -> None:
+    def found(prefix: str) -> set[str]:
+        return {event.verdict for event in of(scan(f"{prefix}{line}\n"), Fault)}
+
+    assert found("") == {"confirmed"}
+    assert found("(TaskRunner pid=51002) ") == found("(RewardLoopWorker pid=7) ") == {"mention"}
+    if line.startswith("(Worker_"):  # vLLM's workers do write through the actor that started them
+        assert found("(vLLMHttpServer pid=185511) ") == {"confirmed"}

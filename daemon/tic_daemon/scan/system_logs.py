@@ -45,7 +45,9 @@ KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
 
 def unit(found: Wrapped, node: str, program: str, pid: str | None) -> None:
     found.node = node
-    if program == "kernel":
+    if found.outer:  # a process prints what a system log says: it is that process' line
+        found.kinds += ("syslog",)
+    elif program == "kernel":
         found.kinds += ("kernel",)
         found.actor = "kernel"
     else:

@@ -34,7 +34,8 @@ _PROGRAMS: Final = frozenset({"ray", "vllm", "syslog"})
 def without_cuda(actor: str, wrapped: Wrapped, traits: SourceTraits) -> bool:
     """Whether the writer has no CUDA context, so that its fault texts are copies or quotations."""
     if actor:
-        return actor.startswith(_NO_CUDA) or actor.lower().startswith("reward")
+        # What such an actor prints stays its own, whatever other process' header it begins with.
+        return any(name.startswith(_NO_CUDA) or name.lower().startswith("reward") for name in (actor, wrapped.outer))
     return traits.role == "driver" and traits.framework == "ray" and wrapped.bare
 
 

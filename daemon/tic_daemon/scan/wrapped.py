@@ -15,6 +15,7 @@ class Wrapped:
     Attributes:
         text: the line without its wrappers.
         level: as printed ("ERROR", "E"), "" if no wrapper has one. `level_class`: error | warning | info | none.
+        outer: the first name of a process or actor, where a line has several.
         actor: process or actor name ("Worker_TP0", "TaskRunner", "TP2", "default3", "kernel").
         pid, rank: as printed. ip, node: address and host name as printed.
         proc: key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes.
@@ -27,14 +28,14 @@ class Wrapped:
     """
 
     __slots__ = (
-        "actor", "ip", "kinds", "level", "level_class", "node", "partial", "pid", "proc", "rank", "repeat", "stamp",
-        "stream", "text", "years",
+        "actor", "ip", "kinds", "level", "level_class", "node", "outer", "partial", "pid", "proc", "rank", "repeat",
+        "stamp", "stream", "text", "years",
     )  # fmt: skip
 
     def __init__(self, text: str, years: Years) -> None:
         self.text = text
         self.years = years
-        self.level = self.actor = self.proc = self.ip = self.node = self.stream = ""
+        self.level = self.actor = self.outer = self.proc = self.ip = self.node = self.stream = ""
         self.level_class = "none"
         self.pid: int | None = None
         self.rank: int | None = None
@@ -76,7 +77,7 @@ class Wrapped:
 
     def named_by(self, pid: int | None, rank: int | None, actor: str) -> None:
         """Who writes is known from elsewhere."""
-        self.pid, self.rank, self.actor = pid, rank, actor
+        self.pid, self.rank, self.actor, self.outer = pid, rank, actor, actor
         self.proc = key_of_writer(pid, rank, actor)
 
 

@@ -122,6 +122,8 @@ def _proc(hit: re.Match[str], found: Wrapped) -> None:
 def _apply(head: _Head, found: Wrapped) -> None:
     engine, actor, pid, rank, ip = head
     found.kinds += _VLLM_KIND if found.actor or engine else _RAY_KIND
+    if not found.outer:
+        found.outer = actor
     found.actor = actor
     if pid is not None:
         found.pid = pid
