@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, ClassVar
 
-from tic_daemon.errors import ConfigError
 from tic_tui import terminal
 
 terminal.prepare()
@@ -19,10 +18,14 @@ from textual.app import App  # noqa: E402  after terminal.prepare
 from textual.css.query import NoMatches  # noqa: E402
 from textual.timer import Timer  # noqa: E402
 
-from tic_tui import bindings, clipboard  # noqa: E402
+from tic_tui import bindings  # noqa: E402
+from tic_tui.ending import Ending  # noqa: E402
 from tic_tui.feed import Feed, Opener, _open  # noqa: E402
 from tic_tui.glyphs import UNICODE, Glyphs  # noqa: E402
+from tic_tui.launching import Launcher  # noqa: E402
+from tic_tui.mailbox import Mailbox  # noqa: E402
 from tic_tui.messages import (  # noqa: E402
+    Arrived,
     FaultsFetched,
     Link,
     LinkChanged,
@@ -40,9 +43,8 @@ from tic_tui.saying import Sayer, Saying  # noqa: E402
 from tic_tui.screens.base import View  # noqa: E402
 from tic_tui.screens.dialog import SearchDialog  # noqa: E402
 from tic_tui.screens.faults import FaultsScreen  # noqa: E402
-from tic_tui.screens.help import HelpScreen  # noqa: E402
+from tic_tui.screens.inspect import InspectScreen  # noqa: E402
 from tic_tui.screens.mismatches import MismatchesScreen  # noqa: E402
-from tic_tui.screens.palette import Choice, PaletteScreen, choices  # noqa: E402
 from tic_tui.screens.run import RunScreen  # noqa: E402
 from tic_tui.screens.runs import RunsScreen  # noqa: E402
 from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
@@ -106,31 +108,40 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.last_frame = ""
         self._metric = ""
         self.saying = Saying(self, say, why_not)
+        self.launcher = Launcher(self)
         self._notice_timer: Timer | None = None
         self._mouse_on = False
         self.set_class(not glyphs.braille, "-ascii")
         self.lookout = Lookout(lambda found: self.post_message(NeighboursFound(found)))
-        self.feed = Feed(target, self.post_message, opener or _open)
+        self._ending: Ending | None = None
+        self._mailbox = Mailbox(lambda: self.post_message(Arrived()))
+        self.feed = Feed(target, self._mailbox.post, opener or _open)
 
     # --- life ---
 
     def on_mount(self) -> None:
         self.set_keymap(dict(self.keymap.remap()))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Without these the process dies in the alternate screen and leaves the terminal unusable.
-            loop.add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        if not self.is_headless:
+            loop = asyncio.get_running_loop()
+            self._ending = Ending(
+                lambda code: loop.call_soon_threadsafe(partial(self.exit, return_code=code)),
+                lambda: getattr(self._driver, "attrs_before", None),
+            )
+            self._ending.install()
         self.set_interval(_AGES_S, self._tick)
         self.wardrobe.told = lambda found: self.post_message(ThemesRead(found))
         self.wardrobe.watch()
         self.call_after_refresh(self.feed.start)
 
     async def on_unmount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.remove_signal_handler(number)
         self.wardrobe.stop()
         await asyncio.to_thread(self.feed.stop)
+
+    def ended(self) -> None:
+        """After `run`: signals do again what they did before."""
+        if self._ending is not None:
+            self._ending.done()
+            self._ending.remove()
 
     def leave(self, *, keep: bool = False) -> None:
         """Ends; with `keep` the last frame's text is the result, to be printed after the screen is gone."""
@@ -188,6 +199,10 @@ class TicApp(App[str | None], inherit_bindings=False):
         with contextlib.suppress(NoMatches):
             self._draw()
 
+    def on_arrived(self) -> None:
+        for message in self._mailbox.take():
+            self.post_message(message)
+
     def on_link_changed(self, message: LinkChanged) -> None:
         self.link = message.link
         if message.link.state == "disconnected" and self.runs_view is not None:
@@ -235,15 +250,21 @@ class TicApp(App[str | None], inherit_bindings=False):
             self.readings.forget("run")
             self.readings.forget("faults")
 
-    def show_run(self, run_id: str | None = None) -> None:
+    async def go(self, mode: str) -> None:
+        """To one of the numbered screens itself, not to a record that was opened from it before."""
+        await self.switch_mode(mode)
+        while isinstance(self.screen, InspectScreen):
+            await self.pop_screen()
+
+    async def show_run(self, run_id: str | None = None) -> None:
         """To screen 2, of this run or of the one selected last."""
         if run_id is not None:
             self.select_run(run_id)
-        self.switch_mode(bindings.RUN)
+        await self.go(bindings.RUN)
 
     async def show_mismatches(self, *, run_id: str | None = None, ask: bool = False) -> None:
         """To screen 3: of this run, or as it was left; `ask` opens the filter dialog there."""
-        await self.switch_mode(bindings.MISMATCHES)
+        await self.go(bindings.MISMATCHES)
         if isinstance(view := self.view, MismatchesScreen):
             if run_id is not None:
                 view.show_run(run_id)
@@ -290,21 +311,6 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.notice = ("", "dim")
         self._draw()
 
-    def copy(self, text: str) -> None:
-        """Copies to the terminal's clipboard and to a file, and says how much went where."""
-        if not text:
-            self.tell("nothing to copy here")
-            return
-        words = []
-        if len(text.encode("utf-8", "replace")) <= clipboard.OSC52_MOST:
-            self.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
-            words.append("sent to the terminal's clipboard")
-        try:
-            words.append(f"kept in {clipboard.write(text)}")
-        except OSError as error:
-            words.append(f"no file: {error.strerror}")
-        self.tell(f"{len(text)} characters {' and '.join(words)}")
-
     def toggle_mouse(self) -> None:
         """Mouse reports on or off. Textual has no public switch while running; a test watches this one."""
         driver: Any = self._driver
@@ -319,31 +325,13 @@ class TicApp(App[str | None], inherit_bindings=False):
         self._mouse_on = not self._mouse_on
         self.tell(f"mouse {'on' if self._mouse_on else 'off'}")
 
-    def show_help(self, screen: str) -> None:
-        """All keys of a screen."""
-        self.push_screen(HelpScreen(screen), self._run_action)
-
-    async def _run_action(self, name: str | None) -> None:
-        if name is not None and self.view is not None:
+    async def run_action_of_view(self, name: str) -> None:
+        """Does what a key of the view in front does."""
+        if self.view is not None:
             await self.view.run_action(name)
 
-    def show_palette(self, screen: str) -> None:
-        """Everything that can be gone to or done, by its letters."""
-        entries = choices(self.keymap, screen, self.runs_view, self.run_view, sorted(self.wardrobe.looks))
-        self.push_screen(PaletteScreen(entries), self._run_choice)
-
-    async def _run_choice(self, choice: Choice | None) -> None:
-        if choice is None:
-            return
-        if choice.kind == "run":
-            self.show_run(choice.id)
-        elif choice.kind == "metric":
-            self.show_run()
-            self.plot_metric(choice.id)
-        elif choice.kind == "theme":
-            self.wear(self.wardrobe.looks[choice.id])
-        else:
-            await self._run_action(choice.id)
+    def on_themes_read(self, message: ThemesRead) -> None:
+        self.launcher.themes_read(message.found)
 
     def wear(self, look: Look) -> None:
         """Shows everything in this theme."""
@@ -356,10 +344,3 @@ class TicApp(App[str | None], inherit_bindings=False):
         # A theme that was edited keeps its name: the toolkit is to take its colours all the same.
         self.theme = "textual-dark"
         self.theme = look.name
-
-    def on_themes_read(self, message: ThemesRead) -> None:
-        if isinstance(message.found, ConfigError):
-            self.tell(str(message.found).splitlines()[0], "gap")
-        elif (again := message.found.get(self.look.name)) is not None and again != self.look:
-            self.wear(again)
-            self.tell(f"theme {again.name} read again", "ok")

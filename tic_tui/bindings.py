@@ -28,7 +28,6 @@ HELP, MARK, FILTER, PALETTE = "help", "mark", "filter", "palette"
 SCREENS: Final = (RUNS, RUN, MISMATCHES, FAULTS, INSPECT, HELP, MARK, FILTER, PALETTE)
 _VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, FAULTS, INSPECT})
 _SEARCHES: Final = frozenset({HELP, FILTER, PALETTE})
-_LISTS: Final = _VIEWS | _SEARCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +94,16 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("copy", "y", "copy", "Copy what is selected, with its place (OSC 52, and a file as the fallback).", _VIEWS,
          footer=12),
     _key("copy_hint", "Y", "copy hint", "Copy what the line on the connection offers, such as an ssh command.", _VIEWS),
-    _key("up", "up k", "up", "One line up.", _LISTS),
-    _key("down", "down j", "down", "One line down.", _LISTS),
-    _key("page_up", "pageup ctrl+b", "page up", "One page up.", _LISTS),
-    _key("page_down", "pagedown ctrl+f", "page down", "One page down.", _LISTS),
-    _key("top", "g home", "top", "To the first line of all.", _LISTS),
-    _key("end", "G end", "end", "To the last line; in a growing list that is following it.", _LISTS),
+    _key("up", "up k", "up", "One line up.", _VIEWS),
+    _key("down", "down j", "down", "One line down.", _VIEWS),
+    _key("page_up", "pageup ctrl+b", "page up", "One page up.", _VIEWS),
+    _key("page_down", "pagedown ctrl+f", "page down", "One page down.", _VIEWS),
+    _key("top", "g home", "top", "To the first line of all.", _VIEWS),
+    _key("end", "G end", "end", "To the last line; in a growing list that is following it.", _VIEWS),
+    _key("list_up", "up", "up", "One line up in the list.", _SEARCHES),
+    _key("list_down", "down", "down", "One line down in the list.", _SEARCHES),
+    _key("list_page_up", "pageup", "page up", "One page up in the list.", _SEARCHES),
+    _key("list_page_down", "pagedown", "page down", "One page down in the list.", _SEARCHES),
     _key("left", "left", "left", "Scroll left; in the table of mismatches: choose the column on the left.",
          {INSPECT, MISMATCHES}),
     _key("right", "right", "right", "Scroll right; in the table of mismatches: choose the column on the right.",

@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tic_tui.app import TicApp
 
 OSC52_MOST: Final = 74_000  # bytes before base64; xterm takes 100,000 after it
+
+
+def copy(app: TicApp, text: str) -> None:
+    """Copies to the terminal's clipboard and to a file, and says how much went where."""
+    if not text:
+        app.tell("nothing to copy here")
+        return
+    words = []
+    if len(text.encode("utf-8", "replace")) <= OSC52_MOST:
+        app.copy_to_clipboard(text.encode("utf-8", "replace").decode("utf-8"))
+        words.append("sent to the terminal's clipboard")
+    try:
+        words.append(f"kept in {write(text)}")
+    except OSError as error:
+        words.append(f"no file: {error.strerror}")
+    app.tell(f"{len(text)} characters {' and '.join(words)}")
 
 
 def copy_file() -> Path:

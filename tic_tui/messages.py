@@ -37,6 +37,10 @@ class Link:
     stores: tuple[Link, ...] = ()
 
 
+class Arrived(Message):
+    """Something lies in the mailbox."""
+
+
 class _Latest(Message):
     """A message of which only the newest counts: free coalescing in the pump."""
 

@@ -52,7 +52,7 @@ async def _paint(app: TicApp, run_id: str | None, size: tuple[int, int], timeout
         while app.runs_view is None:
             await _wait(pilot.pause, deadline, app)
         if run_id is not None:
-            app.show_run(run_id)
+            await app.show_run(run_id)
             while app.run_view is None:
                 await _wait(pilot.pause, deadline, app)
         await pilot.pause(0.1)

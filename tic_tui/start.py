@@ -54,7 +54,10 @@ def run_screen(target: str, settings: Settings = Settings()) -> int:
         target, look=look, wardrobe=wardrobe, glyphs=choose_glyphs(ascii_only=settings.ascii_only), keymap=keymap,
         say=say, why_not=why_not,
     )  # fmt: skip
-    frame = app.run(mouse=settings.mouse)
+    try:
+        frame = app.run(mouse=settings.mouse)
+    finally:
+        app.ended()
     if frame:
         sys.stdout.write(frame + "\n")
     return app.return_code or 0

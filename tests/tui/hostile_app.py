@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import threading
+import time
 
 from tests.tui.fake import FakeStore
 from tic_tui.app import TicApp
@@ -42,15 +45,27 @@ def store(mode: str) -> FakeStore:
     return made
 
 
+def storm(made: FakeStore) -> None:
+    """Writes without end, so that every reading draws everything anew."""
+    for n in itertools.count(10_000):
+        made.mismatch(n, "grpo-tiny-a", step=n, value=n / 7e5, raw="x" * 5000)
+        time.sleep(0.05)
+
+
 def main() -> int:
     """Shows it until told to quit; prints how many CPU seconds it took, for those who measure."""
     made = store(sys.argv[1])
+    if sys.argv[1] == "storm":
+        threading.Thread(target=storm, args=(made,), daemon=True).start()
 
     def say(said: Said) -> str:
         raise OSError(f"no space {HOSTILE}")
 
     app = TicApp(HOSTILE if sys.argv[1] == "hostile" else "/ws", opener=made.open, say=say, glyphs=choose())
-    frame = app.run(mouse=False)
+    try:
+        frame = app.run(mouse=False)
+    finally:
+        app.ended()
     if frame:
         sys.stdout.write(frame + "\n")
     if "TIC_TEST_CPU" in os.environ:

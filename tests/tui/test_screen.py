@@ -2,95 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 from textual.widget import Widget
 
-from tests.tui.fake import NOW, FakeStore
-from tic_tui import theming
-from tic_tui.app import TicApp
-from tic_tui.bindings import TABLE, Keymap
-from tic_tui.glyphs import ASCII
+from tests.tui.fake import FakeStore
+from tests.tui.stage import stage
+from tic_tui.bindings import TABLE
 from tic_tui.model import Demand
 from tic_tui.screens.help import HelpScreen
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.screens.mark import MarkScreen, RetractScreen, Said
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
-from tic_tui.widgets.lists import FaultList, MismatchTable
+from tic_tui.widgets.lists import FaultList
 from tic_tui.widgets.safe_input import SafeInput
-
-SNAPSHOTS = Path(__file__).parent / "snapshots"
-
-
-@dataclass
-class Stage:
-    """An app on a store, with what was said."""
-
-    app: TicApp
-    store: FakeStore
-    pilot: Pilot[str | None]
-    said: list[Said] = field(default_factory=list)
-
-    async def until(self, condition: Callable[[], object]) -> None:
-        for _ in range(400):
-            if condition():
-                await self.pilot.pause()
-                return
-            await self.pilot.pause(0.02)
-        raise AssertionError(f"never came true; the screen shows\n{self.text}")
-
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-
-    @property
-    def text(self) -> str:
-        return self.app.frame_text()
-
-    async def shows(self, *words: str) -> None:
-        await self.until(lambda: all(w in self.text for w in words))
-
-    async def open_run(self, run: str = "grpo-tiny-a") -> MismatchTable:
-        self.app.show_run(run)
-        await self.until(lambda: self.app.run_view is not None and isinstance(self.app.screen, RunScreen))
-        return self.app.screen.query_one(MismatchTable)
-
-
-@asynccontextmanager
-async def stage(
-    size: tuple[int, int] = (80, 24), *, demo: bool = True, store: FakeStore | None = None, read_only: bool = False,
-    acknowledge: bool = True, ascii_only: bool = False,
-) -> AsyncIterator[Stage]:  # fmt: skip
-    store = store or FakeStore()
-    if demo:
-        store.demo()
-    said: list[Said] = []
-
-    def say(what: Said) -> str:
-        said.append(what)
-        if acknowledge and what.verdict != "retract":
-            store.mark(f"id-{len(said)}", what.run_id, verdict=what.verdict, reason=what.reason)
-        if acknowledge and what.verdict == "retract":
-            store.write("UPDATE marks SET retracted = true WHERE id = ?", [what.target])
-        return f"id-{len(said)}"
-
-    app = TicApp(
-        "/ws", opener=store.open, say=say, look=theming.load_all()["tic-dark"], keymap=Keymap(read_only=read_only),
-        clock=lambda: NOW.replace(tzinfo=UTC),
-        **({"glyphs": ASCII} if ascii_only else {}),
-    )  # fmt: skip
-    async with app.run_test(size=size) as pilot:
-        made = Stage(app, store, pilot, said)
-        await made.until(lambda: app.runs_view is not None)
-        yield made
 
 
 async def test_enter_goes_deeper_and_backspace_returns() -> None:
@@ -404,33 +332,3 @@ async def test_quit_and_keep_the_last_frame() -> None:
         await s.open_run()
         await s.press("Q")
         assert s.app.return_value is not None and "LOCKED attempt 1" in s.app.return_value
-
-
-SCENES = {"none": 0, "one": 1, "many": 60}
-
-
-@pytest.mark.parametrize("scene", SCENES)
-@pytest.mark.parametrize("size", [(40, 10), (80, 24), (120, 40), (200, 60)], ids=lambda s: f"{s[0]}x{s[1]}")
-async def test_pictures(size: tuple[int, int], scene: str, request: pytest.FixtureRequest) -> None:
-    """Plain text of both screens against tests/tui/snapshots; `TIC_SNAPSHOTS=write` writes them anew."""
-    import os
-    import re
-
-    store = FakeStore()
-    if scene == "one":
-        store.run("only")
-        store.mismatch(1, "only", step=3)
-    async with stage(size, store=store, demo=scene == "many") as s:
-        pictures = [s.text]
-        if scene != "none":
-            await s.open_run("only" if scene == "one" else "grpo-tiny-a")
-            await s.until(lambda: not s.app.screen.plot_columns() or s.app.run_view.series)  # type: ignore[union-attr]
-            await s.pilot.pause(0.1)
-            pictures.append(s.text)
-    text = "\n======\n".join(pictures) + "\n"
-    text = re.sub(r"\d\d:\d\d:\d\dZ", "HH:MM:SSZ", text)
-    file = SNAPSHOTS / f"{scene}-{size[0]}x{size[1]}.txt"
-    if os.environ.get("TIC_SNAPSHOTS") == "write":
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    assert text == file.read_text(encoding="utf-8")

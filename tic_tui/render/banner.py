@@ -7,12 +7,12 @@ from datetime import datetime
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, RunView
-from tic_tui.render.text import Builder, Line, clean, clip_left, count, number
+from tic_tui.render.text import Builder, Line, clean, clip_left, count, number, width_of
 from tic_tui.safe import safe_lines
 
 
-def fault_words(fault: Fault) -> str:
-    """Kind, rank, pid, step of a fault; what is unknown is left out here and shown in its details."""
+def fault_words(fault: Fault) -> list[str]:
+    """Kind, severity, rank, pid, step of a fault; what is unknown is left out here and shown in its details."""
     words = [str(fault.title or fault.kind)]
     if fault.severity:
         words.append(f"severity {fault.severity}")
@@ -21,7 +21,7 @@ def fault_words(fault: Fault) -> str:
     if fault.pid is not None:
         words.append(f"pid {fault.pid}")
     words.append("step unknown" if fault.step is None else f"step {fault.step}")
-    return ", ".join(words)
+    return words
 
 
 def first_line(text: str) -> str:
@@ -45,11 +45,15 @@ def banner(view: RunView, now: datetime, width: int, glyphs: Glyphs, *, tall: bo
         return [*lines, evidence]
     ago = age(fault.event_at or fault.observed_at, now)
     seen = ago if ago in {"now", "unknown"} else f"{ago} ago"
-    what = Builder(width, glyphs).add(f"  first fault: {fault_words(fault)}", "banner").right(seen, "banner").line()
+    kind, *rest = fault_words(fault)
+    what = Builder(width, glyphs).add(f"  first fault: {kind}", "banner")
+    for word in reversed(rest) if width < 100 else rest:  # step, pid and rank tell more than the severity
+        what.add_if_fits(f", {word}", "banner")
+    what.right(seen, "banner")
     place = clip_left(clean(fault.place, glyphs), max(10, width - 4), glyphs.ellipsis)
     where = Builder(width, glyphs).add("  " + place, "locked").line()
     text = Builder(width, glyphs).add("  " + first_line(fault.text or fault.raw), "dim").line()
-    return [*lines, what, where, text, evidence] if tall else [*lines, where, evidence]
+    return [*lines, what.line(), where, text, evidence] if tall else [*lines, where, evidence]
 
 
 def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
@@ -59,7 +63,9 @@ def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
         return b.add("  no number of this run is evidence", "stale").line()
     b.add("  newest evidence: ", "head")
     b.add("step unknown" if record.step is None else f"step {record.step}", "text")
-    b.add(f"  {record.metric or 'metric unknown'} {number(record.value)}", "admissible")
+    metric, value = f"{record.metric or 'metric unknown'} ", number(record.value)
+    fits = width_of(clean(metric, glyphs)) + width_of(value) + 2 <= b.room  # the number goes before its name
+    b.add(f"  {metric}{value}" if fits else f"  {value}", "admissible")
     if record.noise_ratio is not None:
         b.add_if_fits(f"  {record.noise_ratio:.3g}x noise", "text")
     return b.add_if_fits(f"  {record.place}", "dim").line()
@@ -67,23 +73,23 @@ def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
 
 def _locked(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.locked} LOCKED", "locked").add(f" attempt {view.run.attempt}", "banner")
-    b.add(f": {count(view.count('locked', 'after the fault'))} records after the fault", "banner")
-    b.add(f", {count(view.count('locked', 'order unknown'))} order unknown", "banner")
-    return b.add(f", {count(view.count('suspect'))} suspect", "suspect").line()
+    b.add_if_fits(f": {count(view.count('locked', 'after the fault'))} records after the fault", "banner")
+    b.add_if_fits(f", {count(view.count('locked', 'order unknown'))} order unknown", "banner")
+    return b.add_if_fits(f", {count(view.count('suspect'))} suspect", "suspect").line()
 
 
 def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.admissible} not locked", "ok")
     watched = view.sources.watched
     if view.faults_total:
-        b.add(f": {count(view.faults_total)} fault lines, none of them locks", "suspect")
+        b.add_if_fits(f": {count(view.faults_total)} fault lines, none of them locks", "suspect")
     elif watched:
-        b.add(f": no confirmed fault in the {count(watched)} sources watched", "text")
+        b.add_if_fits(f": no confirmed fault in the {count(watched)} sources watched", "text")
     else:
-        b.add(": nothing is watched for this run, so this shows nothing", "stale")
+        b.add_if_fits(": nothing is watched", "stale").add_if_fits(" for this run, so this shows nothing", "stale")
     attempts = sorted({s.attempt for s in view.standings} - {view.run.attempt})
     if older := [a for a in attempts if view.count("locked", attempt=a)]:
-        b.add(f"; attempt {', '.join(map(str, older))} is locked", "locked")
+        b.add_if_fits(f"; attempt {', '.join(map(str, older))} is locked", "locked")
     if view.sources.unreadable:
-        b.add(f"; {view.sources.unreadable} sources unreadable", "gap")
+        b.add_if_fits(f"; {view.sources.unreadable} sources unreadable", "gap")
     return b.line()

@@ -93,7 +93,7 @@ def frozen_line(since: datetime, waits: bool, key: str, width: int, glyphs: Glyp
     """The banner of a held picture."""
     b = Builder(width, glyphs).add(f" {glyphs.quiet} FROZEN since {clock(since)}", "frozen")
     b.add_if_fits(", newer data waits" if waits else ", nothing newer yet", "frozen")
-    b.add_if_fits(f": {key} goes on", "frozen")
+    b.add_if_fits(f"; {key} to go on", "frozen")
     return b.fill(" ", "frozen").line()
 
 

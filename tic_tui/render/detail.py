@@ -90,16 +90,16 @@ def bytes_lines(
     item: Mismatch | Fault, found: Neighbours | None, around: int, width: int, glyphs: Glyphs
 ) -> list[Line]:  # fmt: skip
     """The record's bytes between up to `around` lines on each side, under a line that says where they are from."""
-    b = Builder(width, glyphs).add("the bytes it came from", "head")
+    b = Builder(width, glyphs).add("bytes", "head")
     if found is None:
-        b.add("  reading the file ...", "dim")
+        b.add(", reading the file ...", "dim")
         rows: Sequence[FileLine] = [FileLine(None, text, True) for text in place_of(item).raw.split("\n") if text]
         return [b.line(), *neighbour_lines(rows, width, glyphs)]
     if found.from_file:
         moved = "" if found.path == found.place.path else f" {found.path}"
-        b.add(f"  from the file{moved}", "ok")
+        b.add(f" from the file{moved}", "ok")
     else:
-        b.add(f"  as they were kept: {found.why}", "stale")
+        b.add(f" as they were kept: {found.why}", "stale")
     mine = [n for n, row in enumerate(found.lines) if row.mine]
     first, last = (mine[0], mine[-1]) if mine else (0, 0)
     return [b.line(), *neighbour_lines(found.lines[max(0, first - around) : last + 1 + around], width, glyphs)]

@@ -107,7 +107,7 @@ def fault_line(
     b.cell(word, 12, tone)
     if width >= 50:
         b.cell(fault.severity or "?", 3, "text")
-    b.cell(fault.kind, 26 if width >= 70 else 18, "text")
+    b.cell(fault.kind, 26 if width >= 90 else 20 if width >= 70 else 18, "text")
     if width >= 60:
         b.cell("step ?" if fault.step is None else f"step {fault.step}", 10)
         b.cell("rank ?" if fault.rank is None else f"rank {fault.rank}", 8)

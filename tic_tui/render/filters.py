@@ -59,7 +59,9 @@ def stack_line(filters: Sequence[Filter], add_key: str, width: int, glyphs: Glyp
         rest = f" and {len(ready) - n} more"
         last = n == len(ready) - 1
         if width_of(clean(text, glyphs)) + (0 if last else width_of(rest)) > b.room:
-            return b.add(rest.strip() if n == 0 else rest, "stale").line()
+            off = sum(not f.on for f in filters)
+            few = f"{len(ready)} filters" + (f", {off} off" if off else "")
+            return b.add(few if n == 0 else rest, "stale").line()
         b.add(text, "text" if filters[n].on else "dim").add_if_fits("  ")
     return b.line()
 

@@ -48,7 +48,7 @@ def line(run: Run, facts: Facts, newest: datetime | None, now: datetime, width: 
     """One line: what moved last and when, the rate, the ranks; and what is late, in words."""
     b = Builder(width, glyphs).add(f" {glyphs.state(run.state)} {run.state}", tone_of(run.state))
     step = "step unknown" if run.last_step is None else f"step {run.last_step}"
-    b.add_if_fits(f"  {step}", "text").add_if_fits(f"  {per_step(facts.steps_per_s)}", "text")
+    b.add_if_fits(f"  {step}", "text").add_if_fits(f"  {_rate(facts)}", "text")
     if slow := late(newest, run, facts, now):
         b.add_if_fits(f"  newest number {slow}", "stale")
     if facts.verdict == "console only silent":
@@ -59,6 +59,11 @@ def line(run: Run, facts: Facts, newest: datetime | None, now: datetime, width: 
         full = facts.ranks_watched >= facts.ranks_expected
         b.add_if_fits(f"  {facts.coverage}", "dim" if full else "stale")
     return b.line()
+
+
+def _rate(facts: Facts) -> str:
+    known = per_step(facts.steps_per_s)
+    return "rate unknown" if known == "unknown" else known
 
 
 def tone_of(state: str) -> str:

@@ -25,7 +25,7 @@ class Column(NamedTuple):
 # In the order in which they stand. Narrow tables lose those with the largest `least` first; the reason takes what is
 # left. Step, value and standing stay to the end.
 _COLUMNS: Final = (
-    Column("run", 18, 84, "run_id"),
+    Column("run", 14, 50, "run_id"),
     Column("step", 7, 0, "step", right=True),
     Column("value", 10, 0, "value", right=True),
     Column("x noise", 8, 60, "noise_ratio", right=True),
@@ -37,13 +37,16 @@ _COLUMNS: Final = (
     Column("weights", 10, 160, "weight_phase"),
     Column("graph", 18, 180, "graph_mode"),
 )
+_RUN_CELLS: Final = 15
 STANDING: Final = "standing"
 _STATE: Final = 12
 
 
 def columns(width: int, *, all_runs: bool = False) -> list[Column]:
     """The columns for which there is room. The run is one only where records of several are shown."""
-    return [c for c in _COLUMNS if width >= c.least and (all_runs or c.name != "run")]
+    # Where the run is a column, what stands right of the value needs as many cells more.
+    more = {c.name: _RUN_CELLS if all_runs and c.least > 60 else 0 for c in _COLUMNS}
+    return [c for c in _COLUMNS if width >= c.least + more[c.name] and (all_runs or c.name != "run")]
 
 
 def filter_column(name: str) -> str:

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from tic_tui import bindings
+from tic_tui import bindings, clipboard
 from tic_tui.model import Demand
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome
@@ -133,26 +133,26 @@ class View(Screen[None], inherit_bindings=False):
         tic_app(self).toggle_freeze()
 
     def action_copy(self) -> None:
-        tic_app(self).copy(self.copy_text() or chrome.hint_of(tic_app(self).link))
+        clipboard.copy(tic_app(self), self.copy_text() or chrome.hint_of(tic_app(self).link))
 
     def action_copy_hint(self) -> None:
         hint = chrome.hint_of(tic_app(self).link)
         if hint:
-            tic_app(self).copy(hint)
+            clipboard.copy(tic_app(self), hint)
         else:
             tic_app(self).tell("the connection offers nothing to copy")
 
-    def action_show_runs(self) -> None:
-        tic_app(self).switch_mode(bindings.RUNS)
+    async def action_show_runs(self) -> None:
+        await tic_app(self).go(bindings.RUNS)
 
-    def action_show_run(self) -> None:
-        tic_app(self).show_run()
+    async def action_show_run(self) -> None:
+        await tic_app(self).show_run()
 
     async def action_show_mismatches(self) -> None:
         await tic_app(self).show_mismatches()
 
     async def action_show_faults(self) -> None:
-        await tic_app(self).switch_mode(bindings.FAULTS)
+        await tic_app(self).go(bindings.FAULTS)
 
     async def action_next_fault(self) -> None:
         """Here: to the first fault of what is under the cursor. Screen 5 goes from fault to fault."""
@@ -160,19 +160,19 @@ class View(Screen[None], inherit_bindings=False):
             tic_app(self).tell("nothing is selected")
             return
         tic_app(self).select_run(about[0])
-        await tic_app(self).switch_mode(bindings.FAULTS)
+        await tic_app(self).go(bindings.FAULTS)
 
     async def action_previous_fault(self) -> None:
         await View.action_next_fault(self)
 
     def action_palette(self) -> None:
-        tic_app(self).show_palette(self.name_in_table)
+        tic_app(self).launcher.show_palette(self.name_in_table)
 
     def action_mouse(self) -> None:
         tic_app(self).toggle_mouse()
 
     def action_help(self) -> None:
-        tic_app(self).show_help(self.name_in_table)
+        tic_app(self).launcher.show_help(self.name_in_table)
 
     async def action_quit(self) -> None:
         tic_app(self).leave()

@@ -49,23 +49,17 @@ class SearchDialog(ModalScreen[R | None], inherit_bindings=False):
     def refresh_all(self) -> None:
         """A reading came; most dialogs do not care."""
 
-    def action_up(self) -> None:
+    def action_list_up(self) -> None:
         self.listing.move(-1)
 
-    def action_down(self) -> None:
+    def action_list_down(self) -> None:
         self.listing.move(1)
 
-    def action_page_up(self) -> None:
+    def action_list_page_up(self) -> None:
         self.listing.page(-1)
 
-    def action_page_down(self) -> None:
+    def action_list_page_down(self) -> None:
         self.listing.page(1)
-
-    def action_top(self) -> None:
-        self.listing.to_top()
-
-    def action_end(self) -> None:
-        self.listing.to_end()
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -244,7 +244,7 @@ class FaultsScreen(View):
             tic_app(self).push_screen(InspectScreen(fault))
 
     async def action_back(self) -> None:
-        await tic_app(self).switch_mode(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
+        await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
 
     def action_next_panel(self) -> None:
         self.set_focus(self.cascade if self.focused is self.table and self.cascade.display else self.table)

@@ -67,8 +67,8 @@ class MismatchesScreen(View):
         with Container(id="split"):
             with Vertical(id="records"):
                 yield Painted(id="records-head")
-                yield MismatchTable(id="all-mismatches", column="metric")
                 yield Painted(id="no-record")
+                yield MismatchTable(id="all-mismatches", column="metric")
             with Vertical(id="side"):
                 yield Painted(id="side-head")
                 yield DetailPane(id="side-detail")
@@ -114,6 +114,7 @@ class MismatchesScreen(View):
         elif self._shown is not None and self._shown[0] != self.run_id:
             self._shown = None
             table.clear()
+        self.query_one("#no-record").display = table.row_count == 0
         self._draw_stack()
         self._draw_head()
         self._draw_side()
@@ -123,8 +124,6 @@ class MismatchesScreen(View):
         self.set_class(wide, "-beside")
         self.set_class(tall and not wide, "-below")
         self.query_one("#side").display = wide or tall
-        empty = self.table.row_count == 0
-        self.query_one("#no-record").display = empty
 
     def _draw_stack(self) -> None:
         app, stack, line = tic_app(self), self.stack, self.query_one("#stack-line", Painted)
@@ -204,7 +203,7 @@ class MismatchesScreen(View):
             tic_app(self).push_screen(InspectScreen(record))
 
     async def action_back(self) -> None:
-        await tic_app(self).switch_mode(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
+        await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
 
     def action_follow(self) -> None:
         self.set_focus(self.table)

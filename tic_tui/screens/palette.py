@@ -101,7 +101,7 @@ class PaletteScreen(SearchDialog[Choice]):
     def _row(self, entry: Choice, width: int) -> Line:
         b = Builder(width, tic_app(self).glyphs).add(" ")
         b.cell(entry.kind, 7, "dim")
-        if entry.kind == "run":
+        if entry.kind in {"run", "metric", "theme"}:
             return b.add(entry.name, "title").add_if_fits(f"  {entry.about}", "dim").line()
         b.cell(entry.name, 16, "title")
         if width >= 50:

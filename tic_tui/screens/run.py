@@ -56,10 +56,10 @@ class RunScreen(View):
         if view is None:
             return ("tic", name)
         run = view.run
-        step = "step unknown" if run.last_step is None else f"step {run.last_step}"
         ours = " (our name)" if run.named_by_us else ""
-        crumbs = (f"{name} #{run.attempt}{ours}", f"{app.glyphs.state(run.state)} {run.state}", step)
-        return crumbs[:2] if self.size.width < 60 else ("tic", *crumbs)
+        if self.size.height >= 16:  # how it goes on has a line of its own
+            return ("tic", f"{name} #{run.attempt}{ours}")
+        return (f"{name} #{run.attempt}{ours}", f"{app.glyphs.state(run.state)} {run.state}")
 
     def demand(self) -> Demand:
         app, around = tic_app(self), self.query_one(MismatchTable).around
@@ -195,8 +195,8 @@ class RunScreen(View):
         if (item := self.selected()) is not None:
             tic_app(self).push_screen(InspectScreen(item))
 
-    def action_back(self) -> None:
-        tic_app(self).switch_mode(bindings.RUNS)
+    async def action_back(self) -> None:
+        await tic_app(self).go(bindings.RUNS)
 
     def action_follow(self) -> None:
         table = self.query_one(MismatchTable)

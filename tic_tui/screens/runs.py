@@ -62,6 +62,6 @@ class RunsScreen(View):
         run = self.query_one(RunList).selected
         return "" if run is None else str(run.run_id)
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         if run := self.query_one(RunList).selected:
-            tic_app(self).show_run(str(run.run_id))
+            await tic_app(self).show_run(str(run.run_id))

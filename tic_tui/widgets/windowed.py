@@ -75,6 +75,17 @@ class WindowTable(Listing, Generic[T]):
         else:
             self.scroll_to(y=max(0, self.cursor - max(0, on_line)), animate=False)
 
+    def on_resize(self) -> None:
+        super().on_resize()
+        # The height is this widget's own only after the layout that follows.
+        self.call_after_refresh(self._settle)
+
+    def _settle(self) -> None:
+        if self.follows and not self.newer:
+            self.scroll_to(y=max(0, self.row_count - self.size.height), animate=False)
+        else:
+            self.reveal()
+
     def _place_of(self, was: T) -> int:
         """Where a row is now; where it stood, if it is gone."""
         at = next((n for n, row in enumerate(self.rows) if row.key == was.key), None)
