@@ -80,6 +80,9 @@ def parser() -> argparse.ArgumentParser:
     watch.add_argument(
         "--linger", type=_seconds, metavar="S", help="go on for S seconds after --until-... came true; default: 5"
     )
+    watch.add_argument(
+        "--ready", type=Path, metavar="FILE", help="make FILE after the first look at all logs: start the job then"
+    )
     watch.add_argument("-v", "--verbose", action="store_true", help="say more on standard error")
     watch.set_defaults(run=_watch)
 
@@ -133,9 +136,10 @@ def entry() -> NoReturn:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    from tic_daemon import until  # noqa: PLC0415  loaded only when needed
+    from tic_daemon import readiness, until  # noqa: PLC0415  loaded only when needed
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
     from tic_daemon.ending import signals  # noqa: PLC0415  loaded only when needed
+    from tic_daemon.scheduler import start_of  # noqa: PLC0415  loaded only when needed
     from tic_daemon.store.layout import CREATE_LOCK, STATE_DIR, StoreLayout  # noqa: PLC0415  loaded only when needed
     from tic_daemon.watch import (  # noqa: PLC0415  loaded only when needed
         Daemon,
@@ -170,17 +174,24 @@ def _watch(args: argparse.Namespace) -> int:
     raise_file_limit()
     listen = None if args.once or args.no_endpoint else _listen(args, config)
     with signals() as ending:
+        readiness.prepare(args.ready)
         conditions = _conditions(args)
         layout = StoreLayout.find(workspace, state_dir=args.state or config.state_dir)
+        # Only a daemon that was there before the job's processes knows what is new of this start.
+        start = None if args.once else start_of(os.environ)
         daemon = Daemon(
-            roots, config, layout, engine=args.engine, listen=listen, take_over=args.take_over, ending=ending
-        )
+            roots, config, layout,
+            engine=args.engine, listen=listen, take_over=args.take_over, start=start, ending=ending,
+        )  # fmt: skip
         if args.once:
             daemon.run_once()
             return ending.exit_code
         until.watch(conditions, ending, until.LINGER_S if args.linger is None else args.linger)
         say_where = logging.getLogger("tic-daemon").info
-        daemon.run(ready=lambda url: say_where("store %s, endpoint %s", daemon.store_id, url or "none"))
+        daemon.run(
+            ready=lambda url: say_where("store %s, endpoint %s", daemon.store_id, url or "none"),
+            begun=lambda: readiness.tell(args.ready),
+        )
         return ending.exit_code
 
 

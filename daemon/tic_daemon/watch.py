@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tic_daemon.attempts import Declarer
 from tic_daemon.config import Config
 from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.listen import Listen
@@ -21,6 +22,7 @@ from tic_daemon.live import LiveServer
 from tic_daemon.scan import selftest
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scheduler import Start
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
@@ -91,6 +93,7 @@ class Daemon:
         engine: multi-pattern engine ("auto", "hyperscan", "ahocorasick").
         listen: where the live endpoint listens, or None for none.
         take_over: take a store over whose owner seems dead on another host.
+        start: the scheduler's start of the job that this daemon was started in, before the job's processes.
         ending: asked by whoever wants it to end, e.g. `ending.signals`; may be asked before it runs.
 
     Raises:
@@ -106,6 +109,7 @@ class Daemon:
         engine: str = "auto",
         listen: Listen | None = LOOPBACK,
         take_over: bool = False,
+        start: Start | None = None,
         ending: Ending | None = None,
     ) -> None:
         self._rules = RuleSet.load(config.rules)
@@ -134,6 +138,9 @@ class Daemon:
                 lost=self._writer.lost,
                 every_s=config.store.snapshot_s,
             )
+        self._declarer = Declarer(layout, self._writer, start)
+        self._begun = False
+        self._begin: Callable[[], None] = lambda: None
         self._live: LiveServer | None = None
         if listen is not None:
             self._live = LiveServer(
@@ -158,12 +165,17 @@ class Daemon:
         """Identity of the store that this daemon writes."""
         return self._writer.store_id
 
-    def run(self, ready: Callable[[str], None] | None = None) -> bool:
-        """Follow until the end is asked for. `ready` is called once with the endpoint's URL ("" without one).
+    def run(self, ready: Callable[[str], None] | None = None, begun: Callable[[], None] = lambda: None) -> bool:
+        """Follow until the end is asked for.
+
+        Args:
+            ready: called once with the endpoint's URL ("" without one), as soon as it answers.
+            begun: called once after the first look at all logs: what is written from then on is new.
 
         Returns:
             Whether all that was read is committed.
         """
+        self._begin = begun
         try:
             self._exchange.start()
             self._ending.stage = "following"
@@ -186,7 +198,11 @@ class Daemon:
             self._ending.stage = "reading"
             self._publish()
             swept = self._sweep(lambda: self._ending.requested)
-            return self._keep(lambda: self._ending.requested, whole=swept) and swept
+            kept = self._keep(lambda: self._ending.requested, whole=swept) and swept
+            if kept:
+                self._upkeep(last=True)
+                self._commit(force=True)  # what was declared only now
+            return kept
         finally:
             self._close()
 
@@ -212,6 +228,10 @@ class Daemon:
     def _read(self) -> None:
         began = utcnow()
         deltas = self._follower.poll(POLL_BYTES, time.time())
+        if not self._begun and self._follower.survey is not None:
+            self._begun = True
+            self._declarer.begin(self._follower.stands())
+            self._begin()
         if self._caught_up:
             self._note_zones(deltas)
         self._caught_up = self._follower.drained()
@@ -241,7 +261,7 @@ class Daemon:
             self._writer.commit(
                 self._pending,
                 marks=spool.marks,
-                attempts=spool.attempts,
+                attempts=self._declarer.completed(spool.attempts, self._follower.stands),
                 remote=told,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
@@ -262,7 +282,8 @@ class Daemon:
         self._upkeep()
         return True
 
-    def _upkeep(self) -> None:
+    def _upkeep(self, *, last: bool = False) -> None:
+        self._declarer.look(self._follower.stands, self._follower.drained, now=last)
         self._writer.settle_if_due()
         self._exchange.changed(self._writer.derived_version)
         self._writer.checkpoint_if_due()
@@ -287,7 +308,11 @@ class Daemon:
         if not self._sweep(lambda: ending.left() <= SWEEP_RESERVE_S):
             log.warning("left out: %d logs are not read to their ends; the next start goes on", self._follower.behind())
         ending.stage = "committing the last lines"
-        return self._keep(lambda: ending.left() <= COMMIT_RESERVE_S)
+        kept = self._keep(lambda: ending.left() <= COMMIT_RESERVE_S)
+        if kept and ending.left() > 0:
+            self._upkeep(last=True)
+            self._commit(force=True)  # what was declared only now
+        return kept
 
     def _sweep(self, no_more: Callable[[], bool]) -> bool:
         """Reads and commits until nothing is left to read. False: `no_more` said to stop before."""

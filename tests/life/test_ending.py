@@ -58,14 +58,14 @@ def test_the_budget_is_within_what_schedulers_give() -> None:
     assert BUDGET_S + 2 <= 20
 
 
-def start(tmp_path: Path, patch: str, *, budget_s: float = 6.0) -> subprocess.Popen[str]:
+def start(tmp_path: Path, patch: str, *, budget_s: float = 6.0, reserve: float = 0.1) -> subprocess.Popen[str]:
     """`tic-daemon watch tmp_path` with something broken by `patch`, and a shorter budget."""
     script = f"""
 import sys, time, threading
 from tic_daemon import ending, watch
 from tic_daemon.store import layout, writer
 ending.BUDGET_S = {budget_s}
-watch.SWEEP_RESERVE_S, watch.COMMIT_RESERVE_S = {budget_s} * 0.6, {budget_s} * 0.4
+watch.SWEEP_RESERVE_S, watch.COMMIT_RESERVE_S = {budget_s} * 0.3, {budget_s} * {reserve}
 {patch}
 from tic_daemon.cli import entry
 sys.argv = ["tic-daemon", "watch", {str(tmp_path)!r}]
@@ -91,7 +91,7 @@ def records(tmp_path: Path) -> int:
 
 
 HANGS = {
-    "publish": "writer.StoreLayout.publish = lambda self: time.sleep(600)",
+    "publish": "writer.StoreLayout.publish_whole = lambda self, deadline: time.sleep(600)",
     "endpoint": "watch.LiveServer.stop = lambda self: time.sleep(600)",
 }
 
@@ -100,14 +100,14 @@ HANGS = {
 def test_what_hangs_after_the_commit_is_left(tmp_path: Path, what: str) -> None:
     log = tmp_path / "worker.log"
     log.write_text(RECORD.format(1))
-    process = start(tmp_path, HANGS[what], budget_s=2.0)
+    process = start(tmp_path, HANGS[what], budget_s=6.0)
     until_up(process, tmp_path)
     with log.open("a") as more:
         more.write(RECORD.format(2) + RECORD.format(3).rstrip("\n"))
     process.terminate()
     code, said, took = ended(process, 30)
     assert code == 0 and "nothing that was read is lost" in said, said
-    assert took < 15
+    assert took < 20
     assert records(tmp_path) == 3, "the unterminated last line counts as well"
 
 
@@ -140,7 +140,7 @@ def test_what_hangs_before_the_commit_is_left_too(tmp_path: Path, what: str) -> 
 
 def test_a_log_that_nobody_reads_keeps_no_daemon(tmp_path: Path) -> None:
     """Its standard error is a pipe that is full: whoever logs waits for ever."""
-    process = start(tmp_path, "writer.StoreLayout.publish = lambda self: time.sleep(600)", budget_s=2.0)
+    process = start(tmp_path, "writer.StoreLayout.publish_whole = lambda self, deadline: time.sleep(600)", budget_s=2.0)
     until_up(process, tmp_path)
     assert process.stderr is not None
     fd = process.stderr.fileno()
@@ -204,7 +204,7 @@ def test_no_space_at_the_end_is_given_up_in_time(tmp_path: Path) -> None:
         "    return 0\n"
         "writer.Writer.commit = full\n"
     )
-    process = start(tmp_path, full, budget_s=3.0)
+    process = start(tmp_path, full, budget_s=5.0, reserve=0.5)
     until_up(process, tmp_path)
     process.terminate()
     code, said, took = ended(process, 30)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from tic_daemon.config import Config
 from tic_daemon.sources.descriptors import HeldDescriptors
@@ -38,6 +39,8 @@ from tic_daemon.sources.source import Source, pieces_on_disk
 from tic_daemon.sources.tailfile import Generation, ScannerLike
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow
 
+WHOLE = 1 << 62
+"""An offset behind the end of any log: the store's infinity (schema/derive/1_place.sql)."""
 _TURN = 1 << 18
 _GLANCE = 1 << 12
 _SWEEP_AT_LEAST = 2000
@@ -46,6 +49,15 @@ _DEAF_SWEEP_S = 0.25
 _GZIP_PATIENCE_S = 60.0
 _SLOW_WALK_S = 0.05
 _FEW_DIRECTORIES = 2000
+
+
+class Stand(NamedTuple):
+    """How far the newest generation of a log reaches now, read or not; WHOLE for a compressed one."""
+
+    source_id: int
+    generation: int
+    offset: int
+    path: str
 
 
 class FileFollower:
@@ -144,6 +156,23 @@ class FileFollower:
     def drained(self) -> bool:
         """Nothing more can be read right now."""
         return not (self._hot or self._network.busy() or self._network_behind or self._walk) and bool(self.survey)
+
+    def stands(self) -> list[Stand]:
+        """Where every log stands: what comes from now on stands behind it, or in a later generation."""
+        out = []
+        for source in self._sources.values():
+            newest = max((*source.open, *source.past), default=None)
+            if newest is None:
+                continue
+            generation = source.open.get(newest)
+            if generation is None:
+                offset = source.past[newest].byte_offset
+            elif generation.file.gz:
+                offset = WHOLE
+            else:
+                offset = max(generation.position, generation.size, generation.file.size)
+            out.append(Stand(source.id, newest, offset, source.candidate.path))
+        return out
 
     def behind(self) -> int:
         """How many logs are known to have more than was read of them."""

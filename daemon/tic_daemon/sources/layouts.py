@@ -119,6 +119,20 @@ def _torchrun(name: str, above: list[str]) -> PathFacts | None:
     return PathFacts(role, "torchrun", rank, None, True, match["stream"], why=(why,))
 
 
+def torchrun_attempt(path: str) -> tuple[str, int] | None:
+    """Of a worker's file in torchrun's log directory: which launch, and the count of its restarts.
+
+    `<log_dir>/<rendezvous id>_<random>/attempt_<restarts>/<local rank>/stdout.log`: the random part differs by agent
+    (each node, each launch), so that launches of one rendezvous id in one directory are one group.
+    """
+    parts = path.split("/")
+    if len(parts) < 5 or not _TORCHRUN_FILE.match(parts[-1]) or not parts[-2].isdecimal():
+        return None
+    attempt = re.fullmatch(r"attempt_(\d{1,6})", parts[-3])
+    run, under, _ = parts[-4].rpartition("_")
+    return ("/".join([*parts[:-4], run]), int(attempt[1])) if attempt and under else None
+
+
 def _slurm(name: str, above: list[str]) -> PathFacts | None:
     match = _SLURM.match(name)
     if match:

@@ -17,8 +17,8 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -104,15 +104,21 @@ class Spool:
         from_kind: str = "now",
         from_time: datetime | None = None,
         cut: Sequence[tuple[int, int, int]] = (),
+        attempt_id: str = "",
+        declared_at: datetime | None = None,
     ) -> AttemptRow:
         """Declares a new attempt of a run; see `AttemptRow` for the fields.
+
+        Lines of one `attempt_id` are one declaration, whoever wrote them: their cuts are taken together. Default: an id
+        of its own, now.
 
         Raises:
             SpoolError: a field is not acceptable or cannot be written.
         """
         row = AttemptRow(
-            uuid.uuid4().hex, run_id, from_kind, _naive(from_time), reason, self._who, _utcnow(), self._host, tuple(cut)
-        )
+            attempt_id or uuid.uuid4().hex, run_id, from_kind, _naive(from_time), reason, self._who,
+            _naive(declared_at) or _utcnow(), self._host, tuple(cut),
+        )  # fmt: skip
         self._append("attempt", _checked_attempt(row), asdict(row))
         return row
 
@@ -211,8 +217,11 @@ def overlay(directory: Path) -> str | None:
             raise SpoolError(f"the spool {directory} holds over {OVERLAY_BYTES >> 20} MB", "move old files away")
         for line in _whole_lines(path, 0)[0]:
             row = parse_line(line)
-            if not isinstance(row, str):
-                rows.setdefault(row.id, row)
+            if isinstance(row, str):
+                continue
+            before = rows.setdefault(row.id, row)
+            if before is not row and isinstance(before, AttemptRow) and isinstance(row, AttemptRow):
+                rows[row.id] = replace(before, cut=joined_cut(before.cut, row.cut))
     if not rows:
         return None
     ordered = sorted(rows.values(), key=_when)
@@ -220,6 +229,15 @@ def overlay(directory: Path) -> str | None:
         [{"kind": "mark" if isinstance(row, MarkRow) else "attempt", **asdict(row)} for row in ordered],
         default=datetime.isoformat,
     )
+
+
+def joined_cut(*cuts: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    """Several cuts as one: of a source that more than one names, the first counts."""
+    joined: dict[int, tuple[int, int, int]] = {}
+    for cut in cuts:
+        for row in cut:
+            joined.setdefault(row[0], row)
+    return tuple(joined.values())
 
 
 def parse_line(line: bytes) -> MarkRow | AttemptRow | str:

@@ -25,8 +25,10 @@ import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
 from tic_daemon.scan.events import Event
+from tic_daemon.store import declared as declare
 from tic_daemon.store import migrate, restore
 from tic_daemon.store.columns import EVENT_TABLES, STAMP, Batch
+from tic_daemon.store.declared import Cut, Declared
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
 from tic_daemon.store.layout import StoreLayout
@@ -195,6 +197,24 @@ class Writer:
         """Whether another daemon has taken the store over. From any thread."""
         return self._owner.lost
 
+    def knows_attempt(self, attempt_id: str) -> bool:
+        """Whether this attempt was taken in."""
+        return attempt_id in self._memory.attempt_ids
+
+    def runs_between(self, after: Cut, before: Cut | None) -> set[str]:
+        """Runs that were read between two cuts; see `declared.runs_between`. Raises StoreError."""
+        try:
+            return declare.runs_between(self._engine.con, after, before)
+        except duckdb.Error as error:
+            raise self._failed(error, "a question about runs") from error
+
+    def runs_in(self, source_ids: Iterable[int]) -> set[str]:
+        """Runs that were read in these sources. Raises StoreError."""
+        try:
+            return declare.runs_in(self._engine.con, source_ids)
+        except duckdb.Error as error:
+            raise self._failed(error, "a question about runs") from error
+
     def _load(self) -> _Memory:
         con = self._engine.con
         newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
@@ -263,8 +283,9 @@ class Writer:
     ) -> int:
         """Writes one tick in one transaction and returns the store's last rec_id. Writes nothing if there is nothing.
 
-        Several deltas of one (source, generation) are joined, the last cursor and its provisional set win. Marks and
-        attempts whose id is stored already are left out, and so is what other stores said unless its revision is newer.
+        Several deltas of one (source, generation) are joined, the last cursor and its provisional set win. Marks whose
+        id is stored already are left out, of attempts what is not stored yet is added (declared.py), and so is what
+        other stores said if its revision is newer.
 
         Args:
             began_at: when the tick began to read, naive UTC. lag_us: age of the oldest line in it, microseconds.
@@ -279,16 +300,16 @@ class Writer:
             )
         memory = self._memory
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
-        new_attempts = {row.id: row for row in attempts if row.id not in memory.attempt_ids}
+        declared = self._declared(attempts)
         new_remote, revisions = _news(remote, memory)
-        if not (deltas or new_marks or new_attempts or new_remote):
+        if not (deltas or new_marks or declared or new_remote):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = self._plan(deltas)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), new_attempts.values(), new_remote,
+            self._write, tick, new_marks.values(), declared, new_remote,
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -303,7 +324,7 @@ class Writer:
                 write(derive=False)
         except duckdb.Error as error:
             failure = self._failed(error, "a tick")
-            self._said += bool(new_marks or new_attempts)  # they wait in the spool, where readers see them
+            self._said += bool(new_marks or declared)  # they wait in the spool, where readers see them
             if self._memory is memory or self._memory.tick < number:
                 raise failure from error
             self._rows += tick.mismatches
@@ -312,20 +333,26 @@ class Writer:
             self._engine.rollback()
             raise
         self._rows += tick.mismatches
-        self._said += bool(new_marks or new_attempts or _withdrawn(tick, memory))
+        self._said += bool(new_marks or declared or _withdrawn(tick, memory))
         for key, cursor in tick.cursors.items():
             memory.cursors[key] = cursor
             memory.provisional[key] = tick.provisional[key]
         memory.sources.update(tick.sources)
         memory.mark_ids.update(new_marks)
-        memory.attempt_ids.update(new_attempts)
+        memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
-        memory.rec_id = tick.rec_id + len(new_marks) + len(new_attempts) + len(new_remote)
+        memory.rec_id = tick.rec_id + len(new_marks) + len(declared.rows) + len(new_remote)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
         self._last_commit = time.monotonic()
         self._changes += 1
         return memory.rec_id
+
+    def _declared(self, attempts: Sequence[AttemptRow]) -> Declared:
+        if not attempts:
+            return Declared()
+        memory = self._memory
+        return declare.take_in(self._engine.con, attempts, memory.attempt_ids, memory.sources, memory.cursors)
 
     def _plan(self, deltas: Sequence[SourceDelta]) -> _Tick:
         """Numbers the rows of a tick. Reads what is remembered, changes nothing of it."""
@@ -365,7 +392,7 @@ class Writer:
         self,
         tick: _Tick,
         marks: Iterable[MarkRow],
-        attempts: Iterable[AttemptRow],
+        declared: Declared,
         remote: Sequence[RemoteRow],
         *,
         now: datetime,
@@ -393,27 +420,27 @@ class Writer:
         for mark in marks:
             rec_id += 1
             con.execute(f"INSERT INTO mark VALUES ({'?, ' * 11}?)", [rec_id, *astuple(mark), now])  # noqa: S608
-        for attempt in attempts:
+        for attempt in declared.rows:
             rec_id += 1
             con.execute(
                 f"INSERT INTO run_attempt VALUES ({'?, ' * 9}?)",  # noqa: S608
                 [rec_id, *(getattr(attempt, field.name) for field in fields(attempt) if field.name != "cut"), now],
             )
-            if attempt.cut:
-                ids, generations, offsets = zip(*attempt.cut, strict=True)
-                self._insert(
-                    "INSERT INTO attempt_cut SELECT * FROM _batch",
-                    pa.table(
-                        {
-                            "id": pa.repeat(pa.scalar(attempt.id), len(ids)),
-                            "source_id": pa.array(ids, pa.int64()),
-                            "generation": pa.array(generations, pa.int32()),
-                            "byte_offset": pa.array(offsets, pa.int64()),
-                            "observed_at": pa.repeat(pa.scalar(now, STAMP), len(ids)),
-                        }
-                    ),
-                )
-        touched = self._touched(tick, bool(attempts))
+        if declared.cuts:
+            names, ids, generations, offsets = zip(*declared.cuts, strict=True)
+            self._insert(
+                "INSERT INTO attempt_cut SELECT * FROM _batch",
+                pa.table(
+                    {
+                        "id": pa.array(names, pa.string()),
+                        "source_id": pa.array(ids, pa.int64()),
+                        "generation": pa.array(generations, pa.int32()),
+                        "byte_offset": pa.array(offsets, pa.int64()),
+                        "observed_at": pa.repeat(pa.scalar(now, STAMP), len(ids)),
+                    }
+                ),
+            )
+        touched = self._touched(tick, bool(declared))
         for cls, statement in REMOTE_INSERTS.items():
             if told := [row for row in remote if isinstance(row, cls)]:
                 self._insert(statement.sql, statement.table(told, now, rec_id + 1))

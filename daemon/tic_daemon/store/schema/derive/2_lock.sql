@@ -279,12 +279,15 @@ later_attempt AS (
         UNION ALL SELECT told_rec_id, run_id, 1 FROM guest WHERE NOT loose
     ) k
     JOIN t_told_fault_ t ON t.told_rec_id = k.told_rec_id
-    JOIN (SELECT run_id, id, from_kind, epoch_us(from_time) AS from_us,
+    JOIN (SELECT run_id, id, from_kind, epoch_us(from_time) AS from_us, declared_at,
               1 + row_number() OVER (PARTITION BY run_id ORDER BY declared_at, id) AS attempt FROM b_run_attempt) d
         ON d.run_id = k.run_id AND d.attempt > k.known_attempts
     LEFT JOIN (SELECT id, source_id, generation, byte_offset FROM b_attempt_cut) c ON c.id = d.id AND c.source_id = t.source_id
+    CROSS JOIN t_lock_setting_ s
     WHERE CASE WHEN d.from_kind = 'time' THEN NOT coalesce(t.hi_us < d.from_us, false)
-               ELSE c.id IS NULL OR t.generation > c.generation OR (t.generation = c.generation AND t.byte_offset >= c.byte_offset) END
+               -- Of a source that no cut names: what its daemon, dead by then, had stored before was there before.
+               WHEN c.id IS NULL THEN NOT coalesce(epoch_us(t.told_at) + s.margin_us < epoch_us(d.declared_at), false)
+               ELSE t.generation > c.generation OR (t.generation = c.generation AND t.byte_offset >= c.byte_offset) END
     GROUP BY t.told_rec_id, d.run_id
 ),
 told_given AS (
