@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 import socket
 import threading
 from pathlib import Path
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 from tic_daemon.store.sqlguard import SqlError, SqlRefused, only_select
 
 from .conftest import Bed
+from .crowd import Target, throw
 
 
 @pytest.mark.parametrize(
@@ -211,55 +210,6 @@ def test_other_paths_and_methods(bed: Bed, method: str, path: str, status: int) 
     assert bed.client.raw(method, path).status == status
 
 
-def garbage(rng: random.Random, token: str) -> bytes:
-    """One connection's worth of nonsense: raw bytes, or a request with something wrong somewhere."""
-    good = (
-        f"POST /sql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
-        'Content-Length: 19\r\n\r\n{"sql": "SELECT 1"}'
-    ).encode()
-    kind = rng.randrange(5)
-    if kind == 0:
-        return rng.randbytes(rng.randrange(1, 400))
-    if kind == 1:
-        return good[: rng.randrange(len(good))]
-    if kind == 2:
-        changed = bytearray(good)
-        for _ in range(rng.randrange(1, 6)):
-            changed[rng.randrange(len(changed))] = rng.randrange(256)
-        return bytes(changed)
-    if kind == 3:
-        return good.replace(
-            b"Content-Length: 19",
-            rng.choice(
-                [
-                    b"Content-Length: -1",
-                    b"Content-Length: 9" + b"9" * rng.randrange(30),
-                    b"A: " + b"x" * 40000,
-                    b"Transfer-Encoding: chunked",
-                ]
-            ),
-        )
-    sql = "".join(rng.choice("SELECT FROM()'\";*,$1?\\\0\x1b\u202eé") for _ in range(rng.randrange(200)))
-    body = json.dumps({"sql": sql, "timeout_s": 1}).encode()
-    head = (
-        f"POST /sql HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-def throw(bed: Bed, count: int, seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(count):
-        with socket.create_connection(("127.0.0.1", bed.client.port), timeout=5) as sock:
-            try:
-                sock.sendall(garbage(rng, bed.server.token))
-                sock.shutdown(socket.SHUT_WR)
-                while sock.recv(65536):
-                    pass
-            except OSError:
-                continue  # reset: an answer too
-
-
 def after_garbage(bed: Bed, threads_before: int) -> None:
     assert bed.client.sql("SELECT count(*) FROM event").json["rows"] == [[10_000]]
     assert threading.active_count() <= threads_before + 2
@@ -269,12 +219,12 @@ def after_garbage(bed: Bed, threads_before: int) -> None:
 
 def test_garbage(bed: Bed) -> None:
     before = threading.active_count()
-    throw(bed, 300, 1)
+    throw(Target(bed.server.url, bed.server.token), 300, 1)
     after_garbage(bed, before)
 
 
 @pytest.mark.slow
 def test_much_garbage(bed: Bed) -> None:
     before = threading.active_count()
-    throw(bed, 2000, 2)
+    throw(Target(bed.server.url, bed.server.token), 2000, 2)
     after_garbage(bed, before)

@@ -19,6 +19,7 @@ import pytest
 from tests.live.conftest import ENDLESS, make_engine
 from tic_daemon.errors import ConnectError, StoreError
 from tic_daemon.live import LiveServer
+from tic_daemon.store import http_link
 from tic_daemon.store.engine import Engine
 from tic_daemon.store.http_reader import HttpReader
 from tic_daemon.store.layout import StoreLayout
@@ -143,6 +144,21 @@ def test_interrupt_from_another_thread(reader: HttpReader) -> None:
     while any(thread.name == "tic-sql" for thread in threading.enumerate()):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_one_connection_serves_all_queries(bed: Bed, reader: HttpReader, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    connect = http_link._connect
+
+    def counted(found: http_link.Found) -> object:
+        opened.append(found)
+        return connect(found)
+
+    monkeypatch.setattr(http_link, "_connect", counted)
+    for number in range(5):
+        assert reader.query("SELECT ? FROM range(3)", [number]).rows == [(number,)] * 3
+    assert reader.query("SELECT 1 WHERE false").rows == []
+    assert len(opened) == 1
 
 
 def test_closed_is_closed(bed: Bed) -> None:

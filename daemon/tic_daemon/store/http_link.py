@@ -324,6 +324,7 @@ def _body(response: http.client.HTTPResponse, deadline: float) -> bytes:
             raise TimeoutError
     if response.length:  # it ended before the length that it had announced
         raise http.client.IncompleteRead(bytes(body), response.length)
+    response.close()  # read1() does not notice the end of a body of known length, and the next request would fail
     return bytes(body)
 
 
