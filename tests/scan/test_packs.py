@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tic_daemon.scan.events import Device, Event, ExecState, Fault, Metric, StepEvent, Timing, WeightPhase
+from tic_daemon.scan.events import Device, Event, ExecState, Fault, Metric, Timing, WeightPhase
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.scan.selftest import PLAIN, check, scan
@@ -102,7 +101,7 @@ def wrapped(text: str) -> dict[str, tuple[str, dict[str, object]]]:
         "Traceback (most recent call last):",
         '  File "/srv/train.py", line 412, in step',
         "    loss.backward()",
-        text,
+        *text.split("\n"),
     ]
 
     def each(prefix: str, tail: str = "") -> str:
@@ -134,6 +133,32 @@ def wrapped(text: str) -> dict[str, tuple[str, dict[str, object]]]:
 def test_locking_exception_is_confirmed_however_it_is_wrapped(kind: str, severity: str, line: str) -> None:
     for shape, (text, traits) in wrapped(payload(line)).items():
         assert kind in confirmed(text, **traits), shape
+
+
+RAISED = [
+    m for m in MARKERS
+    if RULES.by_name[m[0]].needs_level and re.match(r"(?:[a-zA-Z_]\w*\.)*[A-Za-z_]\w*: ", payload(m[2]))
+    and not m[2].startswith(("ERROR:", "srun:"))
+]  # fmt: skip
+HEADED = [m for m in MARKERS if m not in RAISED and RULES.by_name[m[0]].wrap != "kernel"]
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), RAISED, ids=ids(RAISED))
+def test_whatever_is_raised_is_confirmed_however_it_is_wrapped(kind: str, severity: str, line: str) -> None:
+    """Not what locks alone: a process that died of its environment ends the step in flight."""
+    text = payload(line)
+    if text.startswith("nccl"):  # NCCL's own text stands below the exception
+        text = f"torch.distributed.DistBackendError: NCCL error in: /p/NCCLUtils.cpp:181, see below, NCCL version 2\n{text}"
+    for shape, (log, traits) in wrapped(text).items():
+        if "\n" not in text or shape != "what":
+            assert kind in confirmed(log, **traits), shape
+
+
+@pytest.mark.parametrize(("kind", "severity", "line"), HEADED, ids=ids(HEADED))
+def test_a_line_with_its_own_header_is_confirmed_wherever_it_is_forwarded(kind: str, severity: str, line: str) -> None:
+    for prefix in ("", "[default3]:", "[pod/train-3/pytorch] ", "2026-11-29T16:20:11.123456789Z stderr F "):
+        assert confirmed(prefix + line) == {kind}, prefix
+    assert confirmed(f"{line}\r") == {kind}
 
 
 @pytest.mark.parametrize(("kind", "severity", "line"), TORCH, ids=ids(TORCH))
@@ -339,7 +364,7 @@ def test_locking_text_from_elsewhere_is_no_fault(kind: str, severity: str, line:
         assert kind not in confirmed(quote), quote
 
 
-# The sample logs
+# The sample logs; what is expected of them is in `test_samples`
 
 
 def sample(name: str) -> list[Event]:
@@ -347,37 +372,8 @@ def sample(name: str) -> list[Event]:
     return [*source.feed((CORPUS / "samples" / name).read_bytes()), *source.finish(b"")]
 
 
-EXPECTED = json.loads((CORPUS / "samples" / "expected.json").read_text())
-
-
-def locks(name: str) -> set[tuple[str, str]]:
-    """(kind, who) of the confirmed locking faults; who is rank, PCI id or actor."""
-    found = set()
-    for event in sample(name):
-        if isinstance(event, Fault) and event.verdict == "confirmed" and event.kind in LOCKING:
-            who = event.bus or (f"rank{event.at.rank}" if event.at.rank is not None else event.at.actor)
-            found.add((event.kind, who))
-    return found
-
-
-@pytest.mark.parametrize("name", list(EXPECTED))
-def test_lock_set_of_a_sample(name: str) -> None:
-    assert locks(name) == {tuple(pair) for pair in EXPECTED[name]["lock_set"]}
-
-
-def phases(name: str, track: str, phase: str) -> list[WeightPhase]:
-    return [e for e in sample(name) if isinstance(e, WeightPhase) and (e.track, e.phase) == (track, phase)]
-
-
-def test_vllm_sample_lifecycle() -> None:
-    name, want = "01_vllm_v1_server_sleep_wake.log", EXPECTED["01_vllm_v1_server_sleep_wake.log"]
-    assert len([e for e in phases(name, "residency", "asleep") if e.rule == "vllm.asleep"]) == want["sleep"]
-    assert len(phases(name, "residency", "awake")) == want["wake"]
-    assert len(phases(name, "cache", "reset")) == want["reset_ok"]
-    assert len(phases(name, "cache", "reset_refused")) == want["reset_failed"]
-    assert len(phases(name, "graph", "captured")) == want["capture_finished"]
-    assert len(phases(name, "residency", "reloading")) == want["reload_first_line"]
-    assert len(phases(name, "residency", "reloaded")) == want["reload_took"]
+def test_vllm_sample_claims() -> None:
+    name = "01_vllm_v1_server_sleep_wake.log"
     claims = {e.field: e.claimed for e in sample(name) if isinstance(e, ExecState) and e.claimed is not None}
     assert claims == {
         "graph_mode": "FULL_AND_PIECEWISE", "capture_sizes": "[1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64]",
@@ -386,34 +382,13 @@ def test_vllm_sample_lifecycle() -> None:
     }  # fmt: skip
 
 
-def test_torchrun_sample_steps_and_buses() -> None:
+def test_torchrun_sample_buses() -> None:
     name = "03_torchrun_ima_rank3.log"
-    assert [e.at.step for e in sample(name) if isinstance(e, StepEvent)] == EXPECTED[name]["steps"]
     buses = {e.at.rank: e.bus for e in sample(name) if isinstance(e, Device)}
     text = (CORPUS / "samples" / name).read_text()
     for rank in range(8):
         printed = text.split(f"rank {rank} nranks 16 cudaDev {rank} nvmlDev {rank} busId ", 1)[1].split()[0]
         assert buses[rank] == f"0000:{int(printed, 16) >> 12:02x}:00"
-
-
-def test_kernel_sample_classes() -> None:
-    name = "03_torchrun_ima_rank3.kmsg.log"
-    found = [e for e in sample(name) if isinstance(e, Fault)]
-    codes = {kind: [int(e.code) for e in found if e.kind == kind] for kind in ("xid.app", "xid.secondary", "xid.info")}
-    want = EXPECTED[name]
-    assert codes == {f"xid.{part}": want[f"xid_{part}"] for part in ("app", "secondary", "info")}
-    assert [int(e.code) for e in found if e.kind == "sxid.info"] == want["sxid_nonfatal"]
-
-
-def test_sglang_sample_lifecycle() -> None:
-    name, want = "04_sglang_server.log", EXPECTED["04_sglang_server.log"]
-    assert len(phases(name, "version", "updated")) == want["http_update_calls"]
-    assert len(phases(name, "cache", "reset")) == want["flush_ok"]
-    assert len(phases(name, "cache", "reset_refused")) == want["flush_refused"]
-    text = (CORPUS / "samples" / name).read_text()
-    used = [e.observed for e in sample(name) if isinstance(e, ExecState) and e.rule == "sglang.graph_used"]
-    assert used.count("GRAPH") == text.count("cuda graph: True")
-    assert used.count("NONE") == text.count("cuda graph: False")
 
 
 def test_false_positive_sample_confirms_information_only() -> None:
@@ -424,11 +399,6 @@ def test_false_positive_sample_confirms_information_only() -> None:
     }  # fmt: skip
     assert [e.kind for e in found if e.verdict == "suspect"] == ["cuda.oom"]
     assert sum(e.verdict == "mention" for e in found) > 80
-
-
-def test_false_positive_sample_steps() -> None:
-    name = "06_false_positives.log"
-    assert [e.at.step for e in sample(name) if isinstance(e, StepEvent)] == EXPECTED[name]["steps"]
 
 
 # Values, beyond that a line yields its rule

@@ -147,10 +147,12 @@ class PieceReader:
         if state.traces.open:
             if not key and not line.bare:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
+            elif line.within:
+                state.traces.open.pop(line.within, None)
             trace = state.traces.see(key, line.text, line_no)
             if trace is not None and trace.indent:
                 line.text = line.text.removeprefix(" " * trace.indent).rstrip()
-            if trace is not None and not key and trace.owner is not None and not trace.copied:
+            if trace is not None and trace.owner is not None and not trace.copied:
                 key, pid, rank, actor = trace.owner
                 line.named_by(pid, rank, actor)
         proc = state.procs.get(key)
@@ -278,7 +280,9 @@ class PieceReader:
         needs_files = not (error or excepthook)
         who = (key, line.pid, line.rank, line.actor)
         self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no, indent=indent))
-        if key and not self.single and _loose(line):
+        if line.within and not self.single:
+            self.state.traces.begin(line.within, Trace(proven, True, piece.line_no, who))
+        elif key and not self.single and _loose(line):
             self.state.traces.begin("", Trace(proven, True, piece.line_no, who))
 
     def _records(self, piece: _Piece) -> None:

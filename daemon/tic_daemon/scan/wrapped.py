@@ -19,6 +19,7 @@ class Wrapped:
         actor: process or actor name ("Worker_TP0", "TaskRunner", "TP2", "default3", "kernel").
         pid, rank: as printed. ip, node: address and host name as printed.
         proc: key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes.
+        within: key of the process around it, where one process prints for several: SGLang's schedulers in a Ray actor.
         stream: "stdout" or "stderr" if the wrapper says so.
         stamp: the line's time, from the outermost wrapper that has one.
         repeat: copies that Ray folded into this line, 1 if none.
@@ -29,13 +30,13 @@ class Wrapped:
 
     __slots__ = (
         "actor", "ip", "kinds", "level", "level_class", "node", "outer", "partial", "pid", "proc", "rank", "repeat",
-        "stamp", "stream", "text", "years",
+        "stamp", "stream", "text", "within", "years",
     )  # fmt: skip
 
     def __init__(self, text: str, years: Years) -> None:
         self.text = text
         self.years = years
-        self.level = self.actor = self.outer = self.proc = self.ip = self.node = self.stream = ""
+        self.level = self.actor = self.outer = self.proc = self.ip = self.node = self.stream = self.within = ""
         self.level_class = "none"
         self.pid: int | None = None
         self.rank: int | None = None

@@ -220,9 +220,11 @@ def _sglang(hit: re.Match[str], found: Wrapped) -> None:
     found.time(full(hit[1], hit[2], hit[3] or ""))
     ranks = hit[4].split()
     found.kinds += ("sglang" if hit[0][0] == "[" else "stamp",)
-    if ranks and found.pid is None:
+    if ranks:
         # The order of the ranks differs between versions: one name for one set.
         found.actor = " ".join(sorted(ranks))
+        if found.pid is not None:  # of the actor that started the ranks, which are processes of their own
+            found.within = key_of_writer(found.pid, None, "")
 
 
 def _slime(hit: re.Match[str], found: Wrapped) -> None:
@@ -389,6 +391,8 @@ def peel(text: str, years: Years) -> Wrapped:
         text = _RICH_FILE.sub("", text)
     found.text = text
     found.proc = key_of_writer(found.pid, found.rank, found.actor)
+    if found.within:
+        found.proc = f"{found.within} {found.actor}"
     if found.level or found.kinds[-1] == "nccl_warn":
         # NCCL has no higher level than WARN: what fails is one.
         found.level_class = "error" if found.kinds[-1] == "nccl_warn" else _CLASS.get(found.level, "info")

@@ -196,7 +196,7 @@ class Wanted:
         else:
             # A pid stands in many forms, but a short one is a number like any other. Of an actor that is a set of
             # ranks the order in the line may differ: one of them will do.
-            short = kind == "pid" and len(name) < _SHORT_PID
-            needle = f"pid={name}" if short else name.split(" ", maxsplit=1)[0]
+            first = name.split(" ", maxsplit=1)[0]
+            needle = f"pid={first}" if kind == "pid" and len(first) < _SHORT_PID else first
             place = data.find(needle.encode(), start)
         return place if place >= 0 else len(data)
