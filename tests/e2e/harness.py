@@ -47,12 +47,13 @@ def tui(*args: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[s
 
 
 class Watcher:
-    """`tic-daemon watch` over `roots` with its state in `state`."""
+    """`tic-daemon watch` over `roots` with its state in `state`; `host`: as if on another machine of that name."""
 
-    def __init__(self, state: Path, *roots: Path, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, state: Path, *roots: Path, options: tuple[str, ...] = (), host: str = "") -> None:
         self.state = state
         self._roots = roots
         self._options = options
+        self._program = ["tests.e2e.node", host] if host else ["tic_daemon"]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, ready_s: float = 30.0) -> None:
@@ -68,7 +69,7 @@ class Watcher:
 
     def _spawn(self) -> None:
         self.state.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "tic_daemon", "watch", *map(str, self._roots), "--state", str(self.state)]
+        command = [sys.executable, "-m", *self._program, "watch", *map(str, self._roots), "--state", str(self.state)]
         with (self.state / "output.txt").open("ab") as log:
             self.process = subprocess.Popen([*command, *self._options], env=environment(), stdout=log, stderr=log)
 
