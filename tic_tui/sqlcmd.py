@@ -11,13 +11,15 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from tic_daemon.errors import ConfigError
+from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.store import plain
-from tic_daemon.store.reader import Result, open_reader
+from tic_daemon.store.check import stale
+from tic_daemon.store.reader import Connection, Result, open_reader
 from tic_tui.safe import safe
 
 CELL_ON_TTY: Final = 80  # cells wide; longer ones are cut on a terminal, never in a file
@@ -47,12 +49,27 @@ def main(args: argparse.Namespace) -> int:
     reader = open_reader(args.path)
     try:
         result = reader.query(sql, as_of=parse_time(args.as_of), max_rows=args.max_rows, timeout_s=args.timeout)
+        connection = reader.connection()
     finally:
         reader.close()
     emit(text_of(result, args.form or "table", tty=sys.stdout.isatty()))
     if result.truncated:
         print(f"{len(result.rows)} of more rows; {_how_to_see_more(len(result.rows), args.max_rows)}", file=sys.stderr)
-    return 0
+    return _said(result, connection)
+
+
+def _said(result: Result, connection: Connection) -> int:
+    """Says on standard error what the rows do not hold; returns the exit code."""
+    now = datetime.now(UTC)
+    code = 0
+    for text in result.missing:
+        print(f"missing: {safe(text)}", file=sys.stderr)
+        code = int(ExitCode.NO_EVIDENCE)
+    for store in connection.stores or (connection,):
+        if store.kind == "snapshot" and store.detail:
+            print(f"as of {store.data_at} UTC: {safe(store.detail)}", file=sys.stderr)
+            code = int(ExitCode.NO_EVIDENCE) if stale(store, now) else code
+    return code
 
 
 def _how_to_see_more(shown: int, asked: int) -> str:
@@ -75,7 +92,7 @@ def parse_time(text: str | None) -> datetime | None:
         raise ConfigError(f"outside the calendar: {text}", "write it as 2026-01-02T03:04:05Z") from None
 
 
-def emit(pieces: Iterator[str]) -> None:
+def emit(pieces: Iterable[str]) -> None:
     """Writes UTF-8 whatever the locale says. A reader that leaves early (`| head`) is no error."""
     out = sys.stdout.buffer
     try:

@@ -8,24 +8,26 @@ runs.
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
 from tic_daemon.store import plain
+from tic_daemon.store.check import check, stale
 from tic_daemon.store.reader import Connection, Reader, open_reader
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
 from tic_tui.safe import safe, safe_lines
+from tic_tui.sqlcmd import emit
 
 GAPS_SHOWN: Final = 5
 MARKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 50
 
 Record = Mapping[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,7 @@ def show(path: str, *, as_json: bool) -> int:
     finally:
         reader.close()
     text = plain.to_json(dict(told.data)) if as_json else told.text
-    sys.stdout.buffer.write((text + "\n").encode("utf-8", "backslashreplace"))
-    sys.stdout.buffer.flush()
+    emit([text + "\n"])  # a reader that leaves early (`| head`) changes nothing in how the runs stand
     return told.code
 
 
@@ -76,121 +77,213 @@ def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None
         glyphs: signs of states; default: those that fit the terminal.
     """
     moment = now or datetime.now(UTC)
-    runs = _ask(
-        reader,
-        "SELECT run_id, attempt, state, locked, first_fault_rec_id, last_step, last_event_at, last_observed_at,"
-        " mismatches, faults, marked FROM runs ORDER BY last_observed_at DESC NULLS LAST, run_id, attempt DESC",
+    asked = _Asked(reader)
+    runs = asked.rows(
+        "SELECT run_id, attempt, state, locked, first_fault_rec_id, first_fault_origin, last_step, last_event_at,"
+        " last_observed_at, mismatches, faults, marked FROM runs"
+        " ORDER BY last_observed_at DESC NULLS LAST, run_id, attempt DESC",
     )
-    attempts = _ask(
-        reader,
-        "SELECT run_id, attempt, count(*) AS mismatches, count(*) FILTER (admissibility = 'admissible') AS admissible,"
-        " count(*) FILTER (admissibility = 'suspect') AS suspect,"
-        " count(*) FILTER (admissibility = 'locked') AS locked, count(*) FILTER (is_evidence) AS evidence,"
-        " max(rec_id) AS newest_rec_id, max(observed_at) AS newest_observed_at"
-        " FROM mismatches GROUP BY ALL ORDER BY ALL",
+    sources = asked.rows(
+        "SELECT state, count(*) AS sources, max(last_growth_at) AS last_growth_at FROM sources GROUP BY ALL"
     )
-    sources = _ask(
-        reader, "SELECT state, count(*) AS sources, max(last_growth_at) AS last_growth_at FROM sources GROUP BY ALL"
-    )
-    shown = [_run(reader, run, [a for a in attempts if a["run_id"] == run["run_id"]]) for run in runs[:RUNS_SHOWN]]
+    shown = _details(asked, runs[:RUNS_SHOWN])
     judged = _judged(reader, runs)
     for run in shown:
         run["exit_code"], run["findings"] = judged[run["run_id"]]
-    code = int(worst(found for found, _ in judged.values())) if judged else int(ExitCode.NO_EVIDENCE)
     connection = reader.connection()
+    codes = [ExitCode(found) for found, _ in judged.values()] or [ExitCode.NO_EVIDENCE]
+    code = worst([*codes, *_of_stores(connection, asked.missing, moment)])
     data = {
-        "connection": {
-            "kind": connection.kind,
-            "state": connection.state,
-            "target": connection.target,
-            "since": connection.since,
-            "detail": connection.detail,
-        },
+        "connection": _connection(connection),
+        "missing": sorted(asked.missing),
         "asked_at": moment.astimezone(UTC).replace(tzinfo=None),
-        "exit_code": code,
+        "exit_code": int(code),
         "sources": sources,
         "runs": shown,
         "runs_left_out": len(runs) - len(shown),
     }
-    return Report(_text(data, connection, moment, glyphs or choose()), data, code)
+    return Report(_text(data, connection, moment, glyphs or choose()), data, int(code))
 
 
 # -- asking
 
 
-def _ask(reader: Reader, sql: str, params: Sequence[object] = ()) -> list[dict[str, Any]]:
-    result = reader.query(sql, params, timeout_s=30.0)
-    return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+class _Asked:
+    """A reader, and which of several stores were missing from any answer."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.missing: set[str] = set()
+
+    @property
+    def several(self) -> bool:
+        return self._reader.connection().kind == "several"
+
+    def rows(self, sql: str, params: Sequence[object] = (), gather: str = "") -> list[dict[str, Any]]:
+        result = self._reader.query(sql, params, timeout_s=30.0, gather=gather)
+        self.missing.update(result.missing)
+        return [dict(zip(result.columns, row, strict=True)) for row in result.rows]
 
 
-def _run(reader: Reader, run: dict[str, Any], attempts: list[dict[str, Any]]) -> dict[str, Any]:
-    """A row of `runs`, which shows the latest attempt, with what the other views say of it."""
-    here = (run["run_id"], run["attempt"])
-    found = dict(run)
-    found["attempts"] = [{name: value for name, value in row.items() if name != "run_id"} for row in attempts]
-    found["lock"] = _one(
-        reader,
-        "SELECT after_fault, order_unknown, would_help FROM locks WHERE run_id = ? AND attempt = ?",
-        here,
+_RECORDS: Final = (
+    "SELECT run_id, attempt, count(*) AS mismatches, count(*) FILTER (admissibility = 'admissible') AS admissible,"
+    " count(*) FILTER (admissibility = 'suspect') AS suspect,"
+    " count(*) FILTER (admissibility = 'locked') AS locked, count(*) FILTER (is_evidence) AS evidence,"
+    " max(rec_id) AS newest_rec_id, max(observed_at) AS newest_observed_at, max(store_id) AS newest_store_id"
+    " FROM mismatches GROUP BY ALL ORDER BY run_id, attempt"
+)
+_ADDED: Final = (
+    "SELECT run_id, attempt, sum(mismatches)::BIGINT AS mismatches, sum(admissible)::BIGINT AS admissible,"
+    " sum(suspect)::BIGINT AS suspect, sum(locked)::BIGINT AS locked, sum(evidence)::BIGINT AS evidence,"
+    " arg_max(newest_rec_id, (newest_observed_at, newest_store_id, newest_rec_id)) AS newest_rec_id,"
+    " max(newest_observed_at) AS newest_observed_at,"
+    " arg_max(newest_store_id, (newest_observed_at, newest_store_id, newest_rec_id)) AS newest_store_id"
+    " FROM part GROUP BY ALL ORDER BY run_id, attempt"
+)
+_NEWEST: Final = (
+    "SELECT store_id, rec_id, step, rank, phase, metric, value, noise_ratio, classification, admissibility,"
+    " is_evidence, not_evidence_because, path, line_no, event_at, observed_at FROM mismatches WHERE rec_id IN"
+)
+_FAULTS: Final = (
+    "SELECT run_id, attempt, last_attempt, store_id, rec_id, severity, kind, verdict, rank, pid, host, code, step,"
+    " text, path, line_no, byte_offset, event_at, observed_at FROM faults WHERE rec_id IN"
+)
+_KINDS: Final = (
+    "SELECT run_id, attempt, last_attempt, severity, kind, verdict, count(*) AS faults,"
+    " max(observed_at) AS last_observed_at, min(observed_at) AS first_observed_at, min(rec_id) AS first_rec_id"
+    " FROM faults WHERE echo_of IS NULL GROUP BY ALL ORDER BY first_observed_at, first_rec_id"
+)
+
+
+def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `runs`, which show the latest attempt, with what the other views say. Each view is asked once."""
+    if not runs:
+        return []
+    records = asked.rows(_RECORDS, gather=_ADDED)
+    locks = asked.rows("SELECT run_id, attempt, after_fault, order_unknown, would_help FROM locks")
+    first = [run["first_fault_rec_id"] for run in runs if run["first_fault_rec_id"] is not None]
+    faults = asked.rows(f"{_FAULTS} {_places(first)}", first) if first else []
+    kinds = asked.rows(_KINDS)
+    steps = asked.rows("SELECT run_id, attempt, max(first_observed_at) AS seen_at FROM steps GROUP BY ALL")
+    gaps = asked.rows(
+        "SELECT run_id, kind, path, first_byte, last_byte, detail, host, observed_at FROM evidence_gaps"
+        " ORDER BY observed_at DESC"
     )
-    found["first_fault"] = _one(
-        reader,
-        "SELECT rec_id, severity, kind, verdict, rank, pid, host, code, step, text, path, line_no, byte_offset,"
-        " event_at, observed_at FROM faults WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND rec_id = ?",
-        (*here, run["first_fault_rec_id"]),
+    marks = asked.rows(
+        "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
+        " ORDER BY marked_at DESC"
     )
-    found["newest_mismatch"] = _one(
-        reader,
-        "SELECT rec_id, step, rank, phase, metric, value, noise_ratio, classification, admissibility, is_evidence,"
-        " not_evidence_because, path, line_no, event_at, observed_at FROM mismatches WHERE rec_id = ?",
-        (max((row["newest_rec_id"] for row in attempts), default=None),),
-    )
-    found["last_step_seen_at"] = (
-        _one(reader, "SELECT max(first_observed_at) AS at FROM steps WHERE run_id = ? AND attempt = ?", here) or {}
-    ).get("at")
-    found["fault_kinds"] = _ask(
-        reader,
-        "SELECT severity, kind, verdict, count(*) AS faults, max(observed_at) AS last_observed_at FROM faults"
-        " WHERE run_id = ? AND ? BETWEEN attempt AND last_attempt AND echo_of IS NULL"
-        " GROUP BY ALL ORDER BY min(rec_id)",
-        here,
-    )
-    found["gaps"] = _ask(
-        reader,
-        "SELECT kind, path, first_byte, last_byte, detail, host, observed_at FROM evidence_gaps WHERE run_id = ?"
-        " ORDER BY observed_at DESC",
-        (run["run_id"],),
-    )
-    found["marks"] = _ask(
-        reader,
-        "SELECT scope, target, verdict, reason, who, marked_at, retracted FROM marks"
-        " WHERE run_id = ? AND (attempt = ? OR attempt IS NULL) ORDER BY marked_at DESC",
-        here,
-    )
+    top = {
+        name: max(rows, key=lambda row: (row["newest_observed_at"], row["newest_store_id"], row["newest_rec_id"]))
+        for name, rows in _by_run(records).items()
+    }
+    ids = [row["newest_rec_id"] for row in top.values()]
+    found = asked.rows(f"{_NEWEST} {_places(ids)}", ids, "SELECT * FROM part") if ids else []
+    newest = {(row["store_id"], row["rec_id"]): row for row in found}
+    told = []
+    for run in runs:
+        name, attempt = run["run_id"], run["attempt"]
+        best = top.get(name)
+        told.append(
+            {
+                **run,
+                "attempts": [_without(row, "run_id") for row in _by_run(records).get(name, [])],
+                "lock": _first(_without(row, "run_id", "attempt") for row in locks if _of(row, name, attempt)),
+                "first_fault": _first(
+                    _without(row, "run_id", "attempt", "last_attempt")
+                    for row in faults
+                    if _acts(row, name, attempt)
+                    and row["rec_id"] == run["first_fault_rec_id"]
+                    # Of one store all numbers are its own, also those of what others told it.
+                    and (not asked.several or row["store_id"] == run["first_fault_origin"])
+                ),
+                "newest_mismatch": best and newest.get((best["newest_store_id"], best["newest_rec_id"])),
+                "last_step_seen_at": _first(row["seen_at"] for row in steps if _of(row, name, attempt)),
+                "fault_kinds": _added([row for row in kinds if _acts(row, name, attempt)]),
+                "gaps": [_without(row, "run_id") for row in gaps if row["run_id"] == name],
+                "marks": [
+                    _without(row, "run_id", "attempt")
+                    for row in marks
+                    if row["run_id"] == name and row["attempt"] in (None, attempt)
+                ],
+            }
+        )
+    return told
+
+
+def _places(values: Sequence[object]) -> str:
+    return "(" + ", ".join("?" for _ in values) + ")"
+
+
+def _by_run(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["run_id"], []).append(row)
     return found
 
 
-def _one(reader: Reader, sql: str, params: Sequence[object]) -> dict[str, Any] | None:
-    if any(value is None for value in params):
-        return None
-    rows = _ask(reader, sql, params)
-    return rows[0] if rows else None
+def _of(row: Record, run_id: str, attempt: int) -> bool:
+    return bool(row["run_id"] == run_id and row["attempt"] == attempt)
+
+
+def _acts(row: Record, run_id: str, attempt: int) -> bool:
+    return bool(row["run_id"] == run_id and row["attempt"] <= attempt <= row["last_attempt"])
+
+
+def _without(row: Record, *names: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _first(values: Iterable[T]) -> T | None:
+    return next(iter(values), None)
+
+
+def _added(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row a kind and verdict, in the order in which they came first."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["severity"], row["kind"], row["verdict"])
+        one = found.setdefault(key, {**dict(zip(("severity", "kind", "verdict"), key, strict=True)), "faults": 0})
+        one["faults"] += row["faults"]
+        one["last_observed_at"] = max(one.get("last_observed_at", row["last_observed_at"]), row["last_observed_at"])
+    return list(found.values())
 
 
 def _judged(reader: Reader, runs: list[dict[str, Any]]) -> dict[str, tuple[int, list[str]]]:
     """What `tic-daemon check` says of each run."""
-    from tic_daemon.store.check import check  # noqa: PLC0415 -- only this needs it
-
     return {run_id: check(reader, run_id) for run_id in {run["run_id"] for run in runs}}
+
+
+def _connection(connection: Connection) -> dict[str, Any]:
+    """As JSON has it; `stores` only if they are several."""
+    told: dict[str, Any] = {
+        "kind": connection.kind,
+        "state": connection.state,
+        "target": connection.target,
+        "since": connection.since,
+        "detail": connection.detail,
+        "data_at": connection.data_at,
+        "hint": connection.hint,
+    }
+    if connection.stores:
+        told["stores"] = [_connection(store) for store in connection.stores]
+    return told
+
+
+def _of_stores(connection: Connection, missing: set[str], now: datetime) -> list[ExitCode]:
+    """A store that is missing or old is a finding, also where no run shows it."""
+    old = any(stale(store, now) for store in connection.stores or (connection,))
+    return [ExitCode.NO_EVIDENCE] if missing or old else []
 
 
 # -- writing
 
 
 def _text(data: Record, connection: Connection, now: datetime, glyphs: Glyphs) -> str:
-    lines = [f"{connection.kind}  {safe(connection.target)}  {connection.state} {age(connection.since, now)}"]
-    if connection.detail:
-        lines[0] += f"  {safe(connection.detail)}"
+    lines = _reached(connection, now)
+    for store in connection.stores:
+        lines += [f"  {line}" for line in _reached(store, now)]
+    lines += [f"  missing  {safe(text)}" for text in data["missing"]]
     lines.append(_sources(data["sources"], now))
     if not data["runs"]:
         lines += ["", "no run yet: no log has shown a record, a step or a fault"]
@@ -199,6 +292,18 @@ def _text(data: Record, connection: Connection, now: datetime, glyphs: Glyphs) -
     if data["runs_left_out"]:
         lines += ["", f"and {data['runs_left_out']} more, read longer ago"]
     return "\n".join(lines)
+
+
+def _reached(connection: Connection, now: datetime) -> list[str]:
+    """How a store is reached, how old what it says is, and what can be done."""
+    line = f"{connection.kind}  {safe(connection.target)}  {connection.state} {age(connection.since, now)}"
+    if connection.data_at is not None:
+        line += f"  as of {_ago(connection.data_at, now)}"
+        line += " (stale)" if stale(connection, now) else ""
+    if connection.detail:
+        line += f"  {safe(connection.detail)}"
+    hints = connection.hint.splitlines() if connection.hint and not connection.stores else []
+    return [line, *(f"  {safe(hint)}" for hint in hints)]
 
 
 def _sources(rows: list[dict[str, Any]], now: datetime) -> str:

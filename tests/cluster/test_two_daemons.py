@@ -125,8 +125,8 @@ def test_two_nodes_are_read_as_one_whatever_happens_to_their_daemons(tmp_path: P
     assert reader.connection().detail.startswith("1 of 2 stores are not read live: node2-")
     refused = login("attempt", "r1", "--from", "now", "--reason", "again", "--at", str(workspace))
     assert refused.returncode == 15 and "cannot be told" in refused.stderr, refused
-    # status = json.loads(tui("status", "--json", workspace).stdout)
-    # assert [s["kind"] for s in status["connection"]["stores"]] == ["live", "snapshot"]
+    status = json.loads(tui("status", "--json", workspace).stdout)
+    assert [s["kind"] for s in status["connection"]["stores"]] == ["live", "snapshot"]
     two.signal(signal.SIGCONT)
     wait_until(lambda: bool(numbers(reader)) and store(reader, "node2").kind == "live", LIMIT_S)
     assert reader.connection().detail == ""
@@ -147,7 +147,9 @@ def test_two_nodes_are_read_as_one_whatever_happens_to_their_daemons(tmp_path: P
         lambda: ask(reader, "SELECT host, locks, origin_store_id FROM faults") == [("node1", True, None)], LIMIT_S
     )
     two.write(9)
-    wait_until(lambda: ask(reader, "SELECT rank, admissibility FROM mismatches WHERE step = 9") == [("1", "locked")], LIMIT_S)
+    wait_until(
+        lambda: ask(reader, "SELECT rank, admissibility FROM mismatches WHERE step = 9") == [("1", "locked")], LIMIT_S
+    )
     checked = login("check", "r1", "--at", str(workspace))
     assert checked.returncode == 13 and "illegal memory access" in checked.stdout, checked
 

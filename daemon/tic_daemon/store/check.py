@@ -236,14 +236,20 @@ def _rest(source: Row, *, after_s: float | None) -> int:
 def _stores(reader: _Asked) -> Findings:
     """Stores that cannot be read, and snapshots that are too old: what they do not say may be a fault."""
     found: Findings = [(ExitCode.NO_EVIDENCE, f"a store is missing: {_clean(text)}") for text in sorted(reader.missing)]
+    now = datetime.now(UTC)
     for store in reader.stores:
-        if store.kind != "snapshot" or not store.detail or store.data_at is None:
-            continue
-        old = datetime.now(UTC).replace(tzinfo=None) - store.data_at
-        if old > STALE:
-            text = f"a snapshot is {int(old.total_seconds())} s old: {_clean(store.detail)}"
+        if stale(store, now) and store.data_at is not None:
+            old = int((now.replace(tzinfo=None) - store.data_at).total_seconds())
+            text = f"a snapshot is {old} s old: {_clean(store.detail)}"
             found.append((ExitCode.NO_EVIDENCE, text + (f"; {_clean(store.hint)}" if store.hint else "")))
     return found
+
+
+def stale(store: Connection, now: datetime) -> bool:
+    """Whether a store is read from a snapshot over a minute old though its daemon should live. `now` is aware."""
+    if store.kind != "snapshot" or not store.detail or store.data_at is None:
+        return False
+    return now.astimezone(UTC).replace(tzinfo=None) - store.data_at > STALE
 
 
 # -- what stands beside it
