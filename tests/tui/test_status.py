@@ -160,8 +160,11 @@ def test_exit_codes(tmp_path: Path, locked_report: Report) -> None:
     assert "no run yet" in nothing.text and "none watched" in nothing.text
 
 
+PYTHONPATH = os.pathsep.join([str(ROOT), str(ROOT / "daemon")])
+
+
 def run_tui(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "daemon")]), **env}
+    environment = {**os.environ, "PYTHONPATH": PYTHONPATH, **env}
     return subprocess.run(
         [sys.executable, "-m", "tic_tui", *words], env=environment, cwd=cwd, capture_output=True, check=False,
         stdin=subprocess.DEVNULL, timeout=60,
@@ -188,6 +191,17 @@ def test_without_a_terminal_the_screen_is_the_report(locked: Path, words: list[s
     assert done.returncode == 13, done.stderr
     assert b"run grpo-a  attempt 1" in done.stdout
     assert b"\x1b" not in done.stdout
+
+
+def test_a_reader_that_leaves_early_changes_no_exit_code(locked: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tic_tui", "status", str(locked)], env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()  # before it has written anything, as `| true` does
+        said = process.stderr.read()
+        assert (process.wait(60), said) == (13, b"")
 
 
 def test_no_store_says_what_to_do(tmp_path: Path) -> None:

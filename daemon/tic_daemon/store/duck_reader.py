@@ -84,8 +84,7 @@ class DuckReader:
             timer.daemon = True
             timer.start()
             try:
-                self._set_variables(cursor, as_of)
-                return self._run(cursor, sql, params, max_rows, began)
+                return self._run(cursor, sql, params, as_of, max_rows, began)
             except SqlError as error:
                 if late.is_set():
                     raise SqlError(f"the query was stopped after {timeout_s:g} s", "ask for less") from error
@@ -114,12 +113,19 @@ class DuckReader:
             cursor.execute("SET VARIABLE spool = ?", [lines])
 
     def _run(
-        self, cursor: duckdb.DuckDBPyConnection, sql: str, params: Sequence[object], max_rows: int, began: float
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        sql: str,
+        params: Sequence[object],
+        as_of: datetime | None,
+        max_rows: int,
+        began: float,
     ) -> Result:
         import duckdb  # noqa: PLC0415
 
-        statement = only_select(cursor, sql)
         try:
+            self._set_variables(cursor, as_of)  # may be interrupted like the query itself
+            statement = only_select(cursor, sql)
             cursor.execute(statement, list(params) or None)
             described = cursor.description or []
             types = tuple(str(column[1]) for column in described)
