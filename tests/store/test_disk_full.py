@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -9,6 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.store.samples import delta, mismatch
+from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.publish import Publisher
+from tic_daemon.store.rows import SourceDelta
+from tic_daemon.store.snapshot import snapshot_of
+from tic_daemon.store.snapshot_reader import SnapshotReader
+from tic_daemon.store.writer import Writer
 
 BODY = """
 import os, resource, sys
@@ -118,3 +127,60 @@ def small_disk(tmp_path: Path) -> object:
 @pytest.mark.parametrize("args", [(), ("checkpoint",)], ids=["commit", "checkpoint"])
 def test_a_full_file_system(small_disk: Path, base_schema: Path, args: tuple[str, ...]) -> None:
     run(small_disk, base_schema, "tmpfs", *args)
+
+
+def _fill(disk: Path) -> Path:
+    filler = disk / "filler"
+    with filler.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            file.write(bytes(1 << 16))
+            file.flush()
+    return filler
+
+
+def _batch(number: int) -> list[SourceDelta]:
+    first = 40 * 1000 * number
+    events = (mismatch(first + 40 * i, raw=os.urandom(50).hex()) for i in range(1000))
+    return [delta(*events, offset=first + 40_000)]
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["store and snapshot", "the snapshot alone"])
+def test_a_disk_that_is_full_when_the_store_is_published(
+    small_disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    monkeypatch.setenv("TIC_LOCAL_DIR", str(tmp_path / "local"))
+    writer = Writer.open(StoreLayout.find(small_disk), network=elsewhere)
+    publisher = Publisher(writer.reader_cursor, writer.layout, writer.changes)
+    writer.commit(_batch(0))
+    assert publisher.publish()
+    before = snapshot_of(writer.layout)
+    assert before is not None
+    writer.commit(_batch(1))
+    filler = _fill(small_disk)
+    for _ in range(2):
+        assert not publisher.publish()
+    assert snapshot_of(writer.layout) == before, "what was published stands"
+    SnapshotReader(writer.layout).close()
+    left = {path.name for path in writer.layout.snapshot_dir.iterdir()}
+    assert not [name for name in left if name.endswith(".part")]
+    assert list(writer.layout.staging_dir.iterdir()) == []
+    cursor = writer.reader_cursor()
+    assert cursor.execute("SELECT count(*) FROM b_mismatch").fetchall() == [(2000,)], "the store itself is well"
+    if elsewhere:
+        writer.commit(_batch(2))
+    filler.unlink()
+    if not elsewhere:
+        writer.commit(_batch(2))
+    assert publisher.publish()
+    reader = SnapshotReader(writer.layout)
+    asked = "SELECT count(*), count(DISTINCT byte_offset) FROM b_mismatch"
+    assert reader.query(asked).rows == [(3000, 3000)]
+    reader.close()
+    if elsewhere:
+        filler = _fill(small_disk)
+        writer.close()
+        assert not writer.layout.published.exists()
+        filler.unlink()
+        assert writer.layout.publish_whole()
+    else:
+        writer.close()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -195,24 +193,6 @@ def test_files_deleted_under_a_running_daemon_come_again(writer: Writer) -> None
     shutil.rmtree(writer.layout.snapshot_dir)
     ours.publish()
     same(writer)
-
-
-def test_between_two_file_systems_files_are_copied_whole(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Path("/dev/shm") / f"tic-test-{os.getpid()}"
-    if not other.parent.is_dir() or other.parent.stat().st_dev == writer.layout.directory.stat().st_dev:
-        pytest.skip("needs /dev/shm, on a file system of its own")
-    other.mkdir()
-    try:
-        monkeypatch.setattr(StoreLayout, "staging_dir", other)
-        writer._engine.cursor()  # the engine may not write there: COPY is refused, and that is said once
-        assert not publisher(writer).publish()
-        monkeypatch.setattr(module, "_copy", lambda con, select, path: path.write_bytes(b"PAR1") and 1)
-        ours = publisher(writer)
-        assert ours.publish()
-        assert names(writer.layout) == read_manifest(writer.layout.snapshot_dir).files() | {MANIFEST}
-        assert list(other.iterdir()) == []
-    finally:
-        shutil.rmtree(other)
 
 
 def test_the_thread_publishes_and_ends_with_all_there_is(writer: Writer) -> None:
