@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -195,7 +196,12 @@ def test_files_deleted_under_a_running_daemon_come_again(writer: Writer) -> None
     same(writer)
 
 
-def test_the_thread_publishes_and_ends_with_all_there_is(writer: Writer) -> None:
+def test_the_thread_publishes_and_ends_with_all_there_is(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIC_LOCAL_DIR", str(tmp_path / "local"))
+    writer = Writer.open(StoreLayout.find(workspace), network=True)
+    writer.layout.published.write_text("of an earlier end")
     ours = Publisher(writer.reader_cursor, writer.layout, writer.changes, every_s=0.05)
     ours.start()
     writer.commit([delta(mismatch(0), offset=40)])
@@ -205,6 +211,17 @@ def test_the_thread_publishes_and_ends_with_all_there_is(writer: Writer) -> None
     writer.commit([delta(mismatch(40), offset=80)])
     assert ours.finish(time.monotonic() + 20)
     same(writer)
+    assert not writer.layout.published.exists(), "a stale copy would be taken for the whole"
+    writer.close()
+    assert writer.layout.published.exists()
+
+
+def test_at_the_end_of_a_store_that_lies_here_the_file_is_enough(writer: Writer) -> None:
+    ours = Publisher(writer.reader_cursor, writer.layout, writer.changes, every_s=60)
+    ours.start()
+    writer.commit([delta(mismatch(0), offset=40)])
+    assert ours.finish(time.monotonic() + 20)
+    assert snapshot_of(writer.layout) is None
 
 
 def test_the_end_does_not_wait_for_a_file_system_that_hangs(
@@ -214,9 +231,13 @@ def test_the_end_does_not_wait_for_a_file_system_that_hangs(
 
     hang = threading.Event()
     request.addfinalizer(hang.set)
-    monkeypatch.setattr(Publisher, "_move", lambda *_: hang.wait(60))
+    moving = threading.Event()
+    monkeypatch.setattr(Publisher, "_move", lambda *_: moving.set() or hang.wait(60))
     ours = Publisher(writer.reader_cursor, writer.layout, writer.changes, every_s=0.01)
     ours.start()
+    wait = time.monotonic() + 20
+    while not moving.is_set() and time.monotonic() < wait:
+        time.sleep(0.01)
     began = time.monotonic()
     assert not ours.finish(began + 0.3)
     assert time.monotonic() - began < 10

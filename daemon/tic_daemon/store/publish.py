@@ -89,6 +89,7 @@ class Publisher:
     ) -> None:
         self._connect = connect
         self._layout = layout
+        self._elsewhere = layout.database != layout.published
         self._changes = changes
         self._lost = lost
         self._every_s = every_s
@@ -114,11 +115,13 @@ class Publisher:
     def finish(self, deadline: float) -> bool:
         """Publishes what is new, and ends. From the writer's thread, before it closes the store.
 
+        A store whose file lies in the state directory is not published once more: the file itself can be read then.
+
         Args:
             deadline: monotonic; afterwards what runs is broken off, and what was published before stands.
 
         Returns:
-            Whether all that the store holds is published.
+            Whether the state directory holds all that the store does.
         """
         self._stop.set()
         if self._thread.ident is None:
@@ -131,7 +134,8 @@ class Publisher:
                 with contextlib.suppress(duckdb.Error):
                     running.interrupt()
             self._thread.join(0.5)
-        return not self._thread.is_alive() and self._done_changes == self._changes()
+        done = self._done_changes == self._changes() or not self._elsewhere
+        return done and not self._thread.is_alive()
 
     @property
     def current(self) -> Snapshot | None:
@@ -144,7 +148,7 @@ class Publisher:
             began = time.thread_time()
             self.publish()
             rest = max(self._every_s, REST * (time.thread_time() - began))
-        if self._current is not None or self._layout.database != self._layout.published:
+        if self._elsewhere:
             self.publish()
 
     def publish(self) -> bool:
@@ -195,7 +199,7 @@ class Publisher:
         self._garbage += [(now, name) for name in before - snapshot.files()]
         self._prints, self._early = work.prints, {}
         self._done_changes = changes
-        if self._layout.database != self._layout.published:
+        if self._elsewhere:
             # It is of an earlier end, and the snapshot holds all of it. A stale one would be taken for the whole.
             self._layout.published.unlink(missing_ok=True)
 
