@@ -54,6 +54,8 @@ def main() -> int:
         pictures = list(elsewhere.glob("tic-demo/*/screen.svg"))
         assert len(stores) == 1, stores
         assert len(pictures) == 1, pictures
+        deploy = next((folder / "venv" / "lib").glob("python*/site-packages/tic_daemon/deploy"))
+        assert {file.name for file in deploy.iterdir()} == {"slurm.sh", "tic-daemon@.service", "kubernetes.yaml"}
         for program in ("tic-tui", "tic-daemon"):
             subprocess.run([str(binaries / program), "--version"], check=True, cwd=elsewhere, env=environment)
         print("the wheel runs without the source tree: 1 passed, 0 failed")
