@@ -20,9 +20,11 @@ NOW = datetime(2026, 1, 2)
 
 _AT = (
     "'s', 'h' || ({src} % 8), 1000003 * ({src} + 1), 0, {off}, 150, {off} // 200, NULL, 'pid:' || (5000 + {src}), 5000 + {src}, "
-    "{src}, '', '{stream}', {stamp}, 1000000, false, {stamp} - INTERVAL 1 SECOND, false, {step}, false, '', TIMESTAMP '2026-01-02'"
+    "{src}, '', '{stream}', {stamp}, 1000000, false, {stamp} - INTERVAL 1 SECOND, false, {step}, false, '', {seen}"
 )
 _CLOCK = "TIMESTAMP '2026-01-01' + to_microseconds(({i} * 86400000000 // {records})::BIGINT)"
+# Four commits a second, each with a time of its own, as the daemon makes them.
+_SEEN = "TIMESTAMP '2026-01-01 00:00:01' + to_microseconds(({i} * 86400000000 // {records} // 250000 * 250000)::BIGINT)"
 
 
 def main(folder: Path) -> list[str]:
@@ -32,25 +34,27 @@ def main(folder: Path) -> list[str]:
     try:
         with duckdb.connect(str(path)) as con:
             con.execute("SET threads = 2")
-            derived = _fill(con)
+            derived = fill(con)
             return _measure(con, derived)
     finally:
         path.unlink(missing_ok=True)
 
 
-def _fill(con: duckdb.DuckDBPyConnection) -> float:
+def fill(con: duckdb.DuckDBPyConnection) -> float:
     """A run of one day on 1,000 workers; faults begin after 40 % of it. Returns the seconds that deriving took."""
     migrate.migrate(con, "0" * 12, "/w", "h0", NOW)
 
     def at(src: str, off: str, i: str, step: str, stream: str = "", stamped: str = "true") -> str:
         clock = _CLOCK.format(i=i, records=RECORDS)
         stamp = f"CASE WHEN {stamped} THEN {clock} END"
-        return _AT.format(src=src, off=off, step=step, stream=stream, stamp=stamp)
+        seen = _SEEN.format(i=i, records=RECORDS)
+        return _AT.format(src=src, off=off, step=step, stream=stream, stamp=stamp, seen=seen)
 
     con.execute(
         f"INSERT INTO source SELECT 1000003 * (i + 1), 'file', 'h' || (i % 8), '/r', '/r/w' || i || '.log', 'rollout', 'plain', "
         f"i, 5000 + i, true, CASE WHEN i % 2 = 0 THEN 'stdout' ELSE '' END, false, '', '', CASE WHEN i % 10 <> 3 THEN 0 END, '', "
-        f"false, 'growing', '', '', 0, 1000000, now()::TIMESTAMP, now()::TIMESTAMP, now()::TIMESTAMP FROM range({SOURCES}) t(i)"
+        f"false, 'growing', '', '', 0, 1000000, TIMESTAMP '2026-01-01', TIMESTAMP '2026-01-02 00:00:01', TIMESTAMP '2026-01-02 00:00:01' "
+        f"FROM range({SOURCES}) t(i)"
     )
     con.execute(
         f"INSERT INTO cursor SELECT 1000003 * (i + 1), 0, 10000000, 50000, 0, '', '', 0, 0, '', false, NULL, 50000, 0, 0, 0, 0, "

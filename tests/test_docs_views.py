@@ -33,6 +33,7 @@ PROMISED = {
     "marks": "rec_id run_id attempt scope target verdict reason who marked_at retracted",
     "attempts": "", "coverage": "", "liveness": "", "exec_state_now": "", "locks": "", "timings": "", "evidence_gaps": "",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
+    "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",
     "step_lines": "rec_id run_id attempt step edge source_kind path line_no event_at observed_at",
 }  # fmt: skip
 

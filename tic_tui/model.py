@@ -48,6 +48,7 @@ class Run:
     faults: int
     marked: bool
     named_by_us: bool | None
+    first_fault_store_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,8 @@ class Fault:
     observed_at: datetime
     store_id: str
     last_attempt: int | None  # the newest attempt that it may belong to; the oldest is `attempt`
+    origin_store_id: str | None  # the store that told of it, and its number there; None: it stands in this store's logs
+    origin_rec_id: int | None
 
     @property
     def key(self) -> Key:
@@ -292,18 +295,36 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Search:
+    """How far a filter or a count has looked back. Records before that are not looked at yet, and come by and by.
+
+    Attributes:
+        complete: everything was looked at.
+        back_to_step, back_to: the step and time (naive UTC) of the oldest record looked at; None: nothing yet.
+    """
+
+    complete: bool = True
+    back_to_step: int | None = None
+    back_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunsView:
-    """Screen 1. `newest` holds the newest record of each run by (run_id, attempt), `facts` is by run_id."""
+    """Screen 1. `newest` holds the newest record of each run by (run_id, attempt), `facts` is by run_id.
+
+    `counted`: how far back records are counted. While it is not complete, counts are those before, or too small.
+    """
 
     runs: tuple[Run, ...]
     newest: dict[tuple[str, int], Mismatch]
     read_at: datetime
     facts: dict[str, Facts] = field(default_factory=dict)
+    counted: Search = Search()
 
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """Screen 2, of one run."""
+    """Screen 2, of one run. `counted`: as in `RunsView`, of the run's counts, the newest evidence and the plot."""
 
     run: Run
     standings: tuple[Standing, ...]
@@ -320,6 +341,7 @@ class RunView:
     marks: tuple[Mark, ...]
     read_at: datetime
     facts: Facts = Facts()
+    counted: Search = Search()
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:
         """Records of an attempt (the run's newest one) with this admissibility, and this reason if one is given."""
@@ -329,20 +351,6 @@ class RunView:
             for s in self.standings
             if s.attempt == wanted and s.admissibility == admissibility and reason in {"", str(s.reason)}
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """How far a filter has looked back. Records before that are not looked at yet, and come by and by.
-
-    Attributes:
-        complete: everything was looked at.
-        back_to_step, back_to: the step and time (naive UTC) of the oldest record looked at; None: nothing yet.
-    """
-
-    complete: bool = True
-    back_to_step: int | None = None
-    back_to: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +443,7 @@ class Demand:
 
 # `raw` holds newlines; the others are keys, that go back into queries and marks exactly as they are. All of them are
 # made safe when they are drawn, by the line builder.
-_RAW = frozenset({"raw", "run_id", "id", "target", "store_id"})
+_RAW = frozenset({"raw", "run_id", "id", "target", "store_id", "origin_store_id", "first_fault_store_id"})
 
 
 def columns(kind: type[Any]) -> str:

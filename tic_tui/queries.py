@@ -1,40 +1,31 @@
-"""The questions that the screen asks: public views and named columns only.
+"""The questions that the screen asks: public views and named columns only, of one store or of several.
 
-Planning a view costs more than reading a window through it, so few and whole questions are asked: all that screen 2
-counts and plots comes from one reading of a run's records (`overview`).
-
-Record lists are paged by ranges of rec_id, never by sorting a view: on ten million rows a range costs milliseconds and
-a sort seconds. rec_id numbers all events of a store, so a range holds fewer records than numbers, and widens until it
-holds enough.
+Each question that is not a count (counting.py) or a window of records (windows.py) is here. What several stores answer
+is put together by `gather` where it is an order or a limit, and in Python where stores may say different things of one
+run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tic_tui.model import (
-    Bucket,
-    Demand,
     ExecField,
+    Facts,
     Fault,
+    Key,
     Mark,
     Mismatch,
-    Run,
-    RunsView,
-    RunView,
-    Series,
     Sources,
-    Standing,
     Steps,
     WeightPhase,
-    Window,
     build,
     columns,
 )
-from tic_tui.safe import safe
+from tic_tui.safe import Safe, safe
 
 if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader
@@ -42,230 +33,265 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0  # the feed waits, the screen does not
-WINDOW: Final = 300  # records on each side of the anchor; a terminal shows fewer
-FAULTS: Final = 100  # faults listed; the count above says how many there are
-_FIRST_SPAN: Final = 20_000
-_WIDEN: Final = 8
+FAULTS: Final = 100  # faults listed on screen 2; the count beside them says how many there are
+MOST: Final = 100_000
+_RATE_OVER: Final = (timedelta(minutes=10), timedelta(days=1))
+_BATCH: Final = 300
 
 
-def _rows(reader: Reader, sql: str, params: Sequence[object] = (), max_rows: int = 100_000) -> list[tuple[Any, ...]]:
-    return reader.query(sql, params, max_rows=max_rows, timeout_s=TIMEOUT_S).rows
+def everything(reader: Reader, sql: str, params: Sequence[object] = (), gather: str = "") -> list[tuple[Any, ...]]:
+    """Rows of a statement; of several stores all rows, unless `gather` says how they become one."""
+    gather = gather or "SELECT * FROM part"
+    return reader.query(sql, params, max_rows=MOST, timeout_s=TIMEOUT_S, gather=gather).rows
 
 
-def _all(reader: Reader, kind: type[T], rest: str, *params: object) -> list[T]:
-    """Models of `SELECT <the model's columns> FROM <rest>`; `rest` is always a constant of this module."""
-    return [build(kind, row) for row in _rows(reader, f"SELECT {columns(kind)} FROM {rest}", params)]  # noqa: S608
+def rows_of(
+    reader: Reader, kind: type[T], source: str, params: Sequence[object] = (), order: str = "", select: str = ""
+) -> list[T]:
+    """Models of `SELECT <the model's columns> FROM <source> <order>`.
 
-
-def _one(reader: Reader, kind: type[T], rest: str, *params: object) -> T | None:
-    return next(iter(_all(reader, kind, rest, *params)), None)
-
-
-def pulse(reader: Reader) -> tuple[Any, ...]:
-    """A cheap value that changes whenever something was read or said: asked often, so that the rest need not be."""
-    return tuple(
-        _rows(
-            reader,
-            "SELECT (SELECT count(*) FROM sources), (SELECT sum(bytes_read) FROM sources),"
-            " (SELECT max(last_growth_at) FROM sources), (SELECT count(*) FROM sources WHERE state = 'growing'),"
-            " (SELECT count(*) FROM marks), (SELECT count(*) FROM marks WHERE retracted)",
-        )[0]
-    )
-
-
-class Newest:
-    """The newest record of each run and attempt, followed by rec_id so that only new ranges are searched."""
-
-    def __init__(self) -> None:
-        self._ids: dict[tuple[str, int], int] = {}
-
-    def update(self, reader: Reader) -> dict[tuple[str, int], Mismatch]:
-        """Reads them, also those that are not newer than before: their standing may have changed."""
-        if not self._ids:
-            # Narrow columns only: this first time all records are looked at.
-            found = _rows(reader, "SELECT run_id, attempt, max(rec_id) FROM mismatches GROUP BY ALL")
-            self._ids = {(run_id, attempt): rec_id for run_id, attempt, rec_id in found}
-            if not self._ids:
-                return {}
-        known = ", ".join(str(int(i)) for i in self._ids.values())
-        records = _all(
-            reader,
-            Mismatch,
-            f"mismatches WHERE rec_id > ? OR rec_id IN ({known})"
-            " QUALIFY row_number() OVER (PARTITION BY run_id, attempt ORDER BY rec_id DESC) = 1",
-            max(self._ids.values()),
-        )
-        newest = {(str(r.run_id), r.attempt): r for r in records}
-        self._ids = {key: r.rec_id for key, r in newest.items()} or self._ids
-        return newest
-
-
-def runs_view(reader: Reader, newest: Newest, read_at: datetime) -> RunsView:
-    """Screen 1: all runs, those read last first."""
-    runs = _all(reader, Run, "runs ORDER BY last_observed_at DESC NULLS LAST, run_id, attempt DESC LIMIT 5000")
-    return RunsView(tuple(runs), newest.update(reader), read_at)
-
-
-def one_run(reader: Reader, run_id: str) -> Run | None:
-    """The run's line, of its newest attempt; None if the store has no such run."""
-    return _one(reader, Run, "runs WHERE run_id = ? ORDER BY attempt DESC LIMIT 1", run_id)
-
-
-def window(reader: Reader, run_id: str, anchor: int | None, top: int) -> Window:
-    """Records of a run around `anchor`, or its newest ones. `top` is the run's largest rec_id."""
-    if anchor is None:
-        rows, older = _page_back(reader, run_id, top, 2 * WINDOW)
-        return Window(rows, older, False)
-    before, older = _page_back(reader, run_id, anchor, WINDOW)
-    after, newer = _page_on(reader, run_id, anchor, top, WINDOW)
-    return Window(before + after, older, newer)
-
-
-def _range(reader: Reader, run_id: str, low: int, high: int, limit: int, *, newest: bool) -> tuple[Mismatch, ...]:
-    """Up to `limit` records with low < rec_id <= high, oldest first; the newest or the oldest ones of the range."""
-    order = "DESC" if newest else "ASC"
-    rest = f"mismatches WHERE run_id = ? AND rec_id > ? AND rec_id <= ? ORDER BY rec_id {order} LIMIT {int(limit)}"
-    records = tuple(_all(reader, Mismatch, rest, run_id, low, high))
-    return records[::-1] if newest else records
-
-
-def _page_back(reader: Reader, run_id: str, high: int, want: int) -> tuple[tuple[Mismatch, ...], bool]:
-    span = _FIRST_SPAN
-    while True:
-        low = max(-1, high - span)
-        rows = _range(reader, run_id, low, high, want + 1, newest=True)
-        if len(rows) > want or low < 0:
-            return rows[-want:], len(rows) > want
-        span *= _WIDEN
-
-
-def _page_on(reader: Reader, run_id: str, low: int, top: int, want: int) -> tuple[tuple[Mismatch, ...], bool]:
-    span = _FIRST_SPAN
-    while True:
-        high = min(top, low + span)
-        rows = _range(reader, run_id, low, high, want + 1, newest=False)
-        if len(rows) > want or high >= top:
-            return rows[:want], len(rows) > want
-        span *= _WIDEN
-
-
-def newest_evidence(reader: Reader, run_id: str) -> Mismatch | None:
-    """The record of the last step that still is evidence, or None."""
-    rows = _rows(
-        reader,
-        "SELECT rec_id FROM mismatches WHERE run_id = ? AND is_evidence"
-        " ORDER BY step DESC NULLS LAST, rec_id DESC LIMIT 1",
-        [run_id],
-    )
-    if not rows:
-        return None
-    return next(iter(_all(reader, Mismatch, "mismatches WHERE rec_id = ?", rows[0][0])), None)
+    Args:
+        source: view and condition; a constant of this package, values are parameters.
+        order: ORDER BY and LIMIT over columns of the model; holds for all stores together.
+        select: the select list, if the columns have other names in the view.
+    """
+    sql = f"SELECT {select or columns(kind)} FROM {source} {order}"  # noqa: S608
+    return [build(kind, row) for row in everything(reader, sql, params, f"SELECT * FROM part {order}")]  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
-    """What one reading of all records of a run says of them."""
+class Span:
+    """Where the rows of a store lie in time, about: nothing is wrong if some lie outside."""
 
-    top: int
-    newest_evidence: int | None
-    standings: tuple[Standing, ...]
-    series: Series | None
+    first: datetime
+    last: datetime
 
 
-_OVERVIEW: Final = """
-WITH m AS MATERIALIZED (
-    SELECT rec_id, attempt, step, metric, value, self_repeat, admissibility, reason, is_evidence,
-        step IS NOT NULL AND value IS NOT NULL AND isfinite(value) AS drawn
-    FROM mismatches WHERE run_id = ?
-),
-chosen AS (
-    SELECT metric FROM m WHERE metric <> '' GROUP BY metric ORDER BY metric = ? DESC, max(rec_id) DESC LIMIT 1
-),
-p AS (SELECT m.* FROM m JOIN chosen USING (metric)),
--- A step is never split: where there are fewer steps than columns, each gets one span, and is drawn wide.
-b AS (SELECT min(step) AS lo, max(step) AS hi, least(?, max(step) - min(step) + 1) AS spans FROM p WHERE drawn)
-SELECT 'top' AS kind, max(rec_id) AS a, NULL AS t, NULL::DOUBLE AS x, NULL::DOUBLE AS y, count(*) AS n FROM m
-UNION ALL SELECT 'evidence', arg_max(rec_id, {'step': coalesce(step, -1), 'rec_id': rec_id}), NULL, NULL, NULL, count(*)
-    FROM m WHERE is_evidence
-UNION ALL SELECT 'standing ' || reason, attempt, admissibility, NULL, NULL, count(*)
-    FROM m GROUP BY reason, attempt, admissibility
-UNION ALL SELECT 'metric', NULL, metric, NULL, NULL, count(*) FROM m WHERE metric <> '' GROUP BY metric
-UNION ALL SELECT 'span', lo, (SELECT metric FROM chosen), NULL, NULL, hi FROM b
-UNION ALL SELECT 'floor', NULL, NULL, max(self_repeat), NULL, count(*) FILTER (NOT drawn) FROM p
-UNION ALL SELECT 'bucket', CAST(floor((step - lo) * spans / (hi - lo + 1)) AS BIGINT),
-    CASE WHEN admissibility <> 'admissible' THEN admissibility WHEN is_evidence THEN 'evidence' ELSE 'not evidence' END,
-    min(value), max(value), count(*)
-    FROM p, b WHERE drawn AND spans > 0 GROUP BY ALL
-"""
+def span(reader: Reader) -> Span:
+    """From the first log's discovery to the last growth."""
+    found = everything(reader, "SELECT min(first_seen_at) AS a, max(last_growth_at) AS b FROM sources")
+    first = min((r[0] for r in found if r[0] is not None), default=datetime.max)
+    return Span(first, max((r[1] for r in found if r[1] is not None), default=datetime.max))
 
 
-def overview(reader: Reader, run_id: str, metric: str, spans: int) -> Overview:
-    """Counts, the newest evidence, and one metric over steps in at most `spans` columns: `metric`, or the newest one.
-
-    Each column keeps its smallest and largest value, so that a spike never vanishes.
-    """
-    rows = _rows(reader, _OVERVIEW, [run_id, metric, spans])
-    kinds: dict[str, list[tuple[Any, ...]]] = {}
-    standings = []
-    for kind, *rest in rows:
-        if kind is not None and kind.startswith("standing "):
-            standings.append(Standing(int(rest[0]), safe(rest[1]), safe(kind[9:]), rest[4]))
-        elif kind is not None:
-            kinds.setdefault(kind, []).append(tuple(rest))
-    top = kinds["top"][0][0]
-    low, chosen, _, _, high = kinds["span"][0]
-    made = None
-    if chosen is not None:
-        floor, hidden = kinds["floor"][0][2], kinds["floor"][0][4]
-        buckets = tuple(Bucket(a, safe(t), x, y, n) for a, t, x, y, n in sorted(kinds.get("bucket", [])))
-        columns = 0 if low is None else min(spans, high - low + 1)
-        metrics = tuple(sorted(m[1] for m in kinds["metric"]))
-        made = Series(chosen, metrics, low or 0, high or 0, spans, columns, buckets, floor, hidden)
-    return Overview(-1 if top is None else top, kinds["evidence"][0][0], tuple(standings), made)
+# --- runs ---
 
 
-def run_view(reader: Reader, run: Run, demand: Demand, read_at: datetime) -> RunView:
-    """Screen 2 of one run."""
-    run_id = str(run.run_id)
-    seen = overview(reader, run_id, demand.metric, demand.columns)
-    shown = window(reader, run_id, None if demand.anchor is None else demand.anchor.rec_id, seen.top)
-    faults = _all(
-        reader, Fault, f"faults WHERE run_id = ? ORDER BY locks DESC NULLS LAST, rec_id DESC LIMIT {FAULTS}", run_id
+@dataclass(frozen=True, slots=True)
+class State:
+    """What view `run_states` says of a run, in all stores together."""
+
+    run_id: str
+    attempt: int
+    state: Safe
+    locked: bool
+    first_fault_rec_id: int | None
+    first_fault_store_id: str
+    faults: int
+    marked: bool
+    named_by_us: bool
+    last_growth_at: datetime | None
+
+
+_GROWTH: Final = ("moving", "quiet", "silent")
+
+
+def states(reader: Reader, run_id: str | None = None) -> list[State]:
+    """All runs, or one. The newest attempt that any store knows counts; a lock or mark in one store holds for all."""
+    sql = (
+        "SELECT run_id, attempt, state, locked, first_fault_rec_id, store_id, faults, marked, named_by_us,"
+        " last_growth_at, remote_faults, first_fault_origin FROM run_states"
     )
-    first = next((f for f in faults if f.rec_id == run.first_fault_rec_id), None)
-    if first is None and run.first_fault_rec_id is not None:
-        first = _one(reader, Fault, "faults WHERE run_id = ? AND rec_id = ?", run_id, run.first_fault_rec_id)
-    evidence = next((m for m in shown.rows if m.rec_id == seen.newest_evidence), None)
-    if evidence is None and seen.newest_evidence is not None:
-        evidence = _one(reader, Mismatch, "mismatches WHERE rec_id = ?", seen.newest_evidence)
-    phases = _rows(
+    rows = everything(reader, sql) if run_id is None else everything(reader, sql + " WHERE run_id = ?", (run_id,))
+    by_run: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        by_run.setdefault(row[0], []).append(row)
+    return [_state(name, told) for name, told in by_run.items()]
+
+
+def _state(run_id: str, told: list[tuple[Any, ...]]) -> State:
+    attempt = max(row[1] for row in told)
+    now = sorted(
+        (row for row in told if row[1] == attempt), key=lambda row: (not row[3], row[11] is not None, row[5] or "")
+    )
+    first = next((row for row in now if row[4] is not None), now[0])
+    said = {row[2] for row in told}
+    state = next(iter(said)) if len(said) == 1 else next((s for s in _GROWTH if s in said), "silent")
+    return State(
+        run_id=run_id,
+        attempt=attempt,
+        state=safe(state),
+        locked=any(row[3] for row in now),
+        first_fault_rec_id=first[4],
+        first_fault_store_id=first[5] or "",
+        # Each store also counts those that it was told of; one of them may be of a store that does not answer.
+        faults=max(*(row[6] for row in told), sum(row[6] - row[10] for row in told)),
+        marked=any(row[7] for row in now),
+        named_by_us=all(row[8] for row in told),
+        last_growth_at=max((row[9] for row in told if row[9] is not None), default=None),
+    )
+
+
+def has_metrics(reader: Reader) -> bool:
+    """Anything printed a metric: then a run that we named ourselves has something to show."""
+    return any(row[0] for row in everything(reader, "SELECT EXISTS (SELECT 1 FROM metrics) AS a"))
+
+
+_VERDICTS: Final = ("moving", "console only silent", "quiet", "silent everywhere", "ended")
+
+
+def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
+    """How each run goes on. `until`: naive UTC, about the newest row: rates are of the time before it."""
+    found: dict[str, dict[str, Any]] = {}
+    rows = everything(
+        reader, "SELECT run_id, verdict, moved_last, greatest(worker_at, console_at, step_at) AS at FROM liveness"
+    )
+    for run_id, verdict, moved_last, at in rows:
+        held = found.setdefault(run_id, {"verdict": verdict, "moved_last": moved_last, "moved_at": at})
+        held["verdict"] = min(held["verdict"], verdict, key=_VERDICTS.index)
+        if at is not None and (held["moved_at"] is None or at > held["moved_at"]):
+            held["moved_at"], held["moved_last"] = at, moved_last
+    ranks: dict[str, dict[int, bool]] = {}
+    for run_id, rank, watched in everything(reader, "SELECT run_id, rank, watched FROM coverage"):
+        of_run = ranks.setdefault(run_id, {})
+        of_run[rank] = of_run.get(rank, False) or watched
+    rates = _rates(reader, until)
+    return {
+        run_id: Facts(
+            safe(held["verdict"]), safe(held["moved_last"]), held["moved_at"], rates.get(run_id),
+            sum(ranks.get(run_id, {}).values()), len(ranks.get(run_id, {})),
+        )
+        for run_id, held in found.items()
+    }  # fmt: skip
+
+
+def _rates(reader: Reader, until: datetime) -> dict[str, float]:
+    """Steps a second of each run's newest attempt, over its step lines of the last minutes, or else of the last day."""
+    found: dict[str, float] = {}
+    for back in reversed(_RATE_OVER):
+        rows = everything(
+            reader,
+            "SELECT run_id, attempt, min(step) AS a, max(step) AS b, arg_min(event_at, step) AS c,"
+            " arg_max(event_at, step) AS d, arg_min(observed_at, step) AS e, arg_max(observed_at, step) AS f"
+            " FROM step_lines WHERE observed_at > ? GROUP BY run_id, attempt",
+            [until - back if until > datetime.min + back else datetime.min],
+        )
+        newest: dict[str, list[tuple[Any, ...]]] = {}
+        for row in rows:
+            held = newest.setdefault(row[0], [row])
+            if row[1] > held[0][1]:
+                newest[row[0]] = [row]
+            elif row is not held[0] and row[1] == held[0][1]:
+                held.append(row)
+        for run_id, parts in newest.items():
+            low, high = min(parts, key=lambda r: r[2]), max(parts, key=lambda r: r[3])
+            began, ended = (low[4], high[5]) if low[4] and high[5] else (low[6], high[7])
+            seconds = (ended - began).total_seconds()
+            if high[3] > low[2] and seconds > 0:
+                found[run_id] = (high[3] - low[2]) / seconds
+    return found
+
+
+def records_at(reader: Reader, keys: Iterable[Key]) -> dict[Key, Mismatch]:
+    """Records by key; those that are gone are not in the answer."""
+    wanted, found = sorted(keys), dict[Key, Mismatch]()
+    for at in range(0, len(wanted), _BATCH):
+        some = wanted[at : at + _BATCH]
+        marks = ", ".join("?" * len(some))
+        rows = rows_of(
+            reader, Mismatch,
+            f"mismatches WHERE observed_at BETWEEN ? AND ? AND observed_at IN ({marks}) AND rec_id IN ({marks})",
+            [some[0].observed_at, some[-1].observed_at, *(k.observed_at for k in some), *(k.rec_id for k in some)],
+        )  # fmt: skip
+        found |= {r.key: r for r in rows}
+    return {key: found[key] for key in wanted if key in found}
+
+
+def newest_evidence(reader: Reader, run_id: str, step: int | None, last: datetime) -> Mismatch | None:
+    """The newest record of this step that is evidence, observed not later than `last`."""
+    of_step = "step IS NULL" if step is None else "step = ?"
+    source = f"mismatches WHERE run_id = ? AND is_evidence AND observed_at <= ? AND {of_step}"
+    params = (run_id, last, *([] if step is None else [step]))
+    order = "ORDER BY observed_at DESC, store_id DESC, rec_id DESC LIMIT 1"
+    rows = rows_of(reader, Mismatch, source, params, order)
+    return rows[0] if rows else None
+
+
+# --- one run ---
+
+
+def faults(reader: Reader, run_id: str) -> list[Fault]:
+    """The run's faults for screen 2: those that lock first, then the newest; oldest first."""
+    order = "ORDER BY locks DESC NULLS LAST, observed_at DESC, store_id DESC, rec_id DESC"
+    rows = rows_of(reader, Fault, "faults WHERE run_id = ?", (run_id,), f"{order} LIMIT {FAULTS}")
+    return sorted(once(rows), key=lambda f: f.key)
+
+
+def fault(reader: Reader, run_id: str, rec_id: int, store_id: str) -> Fault | None:
+    """One fault of a run as a store numbers it."""
+    rows = rows_of(reader, Fault, "faults WHERE run_id = ? AND rec_id = ?", (run_id, rec_id))
+    return next((f for f in rows if f.store_id == store_id), rows[0] if rows else None)
+
+
+def once(rows: Iterable[Fault]) -> list[Fault]:
+    """Each fault once: as its own store has it if that was asked, else as a store has it that was told of it."""
+    found: dict[tuple[str, int], Fault] = {}
+    for row in sorted(rows, key=lambda f: (f.origin_store_id is not None, f.key)):
+        found.setdefault((row.origin_store_id or row.store_id, row.origin_rec_id or row.rec_id), row)
+    return list(found.values())
+
+
+def exec_fields(reader: Reader, run_id: str) -> tuple[ExecField, ...]:
+    """The execution state in force."""
+    order = "ORDER BY role, rank, pid LIMIT 5000"
+    return tuple(rows_of(reader, ExecField, "exec_state_now WHERE run_id = ?", (run_id,), order))
+
+
+def phases(reader: Reader, run_id: str) -> tuple[WeightPhase, ...]:
+    """The newest phase of each role and track."""
+    rows = everything(
         reader,
-        "SELECT role, track, arg_max(phase, rec_id), arg_max(version, rec_id) FROM weight_lifecycle"
-        " WHERE run_id = ? GROUP BY ALL ORDER BY ALL",
+        "SELECT role, track, arg_max(phase, rec_id) AS phase, arg_max(version, rec_id) AS version,"
+        " max(observed_at) AS at FROM weight_lifecycle WHERE run_id = ? GROUP BY role, track",
         [run_id],
     )
-    steps = _rows(reader, "SELECT min(step), max(step), count(DISTINCT step) FROM steps WHERE run_id = ?", [run_id])[0]
-    sources = _rows(
-        reader,
-        "SELECT count(*), count(*) FILTER (state = 'growing'), count(*) FILTER (state = 'unreadable'),"
-        " max(last_growth_at) FROM sources WHERE run_id = ?",
-        [run_id],
-    )[0]
-    fields = _all(reader, ExecField, "exec_state_now WHERE run_id = ? ORDER BY role, rank, pid LIMIT 5000", run_id)
-    marks = _all(reader, Mark, "marks WHERE run_id = ? ORDER BY marked_at DESC NULLS FIRST LIMIT 200", run_id)
-    return RunView(
-        run=run,
-        standings=seen.standings,
-        first_fault=first,
-        faults=tuple(sorted(faults, key=lambda f: f.rec_id)),
-        faults_total=run.faults,
-        exec_fields=tuple(fields),
-        phases=tuple(build(WeightPhase, r) for r in phases),
-        newest_evidence=evidence,
-        window=shown,
-        series=seen.series,
-        steps=Steps(*steps),
-        sources=Sources(*sources),
-        marks=tuple(marks),
-        read_at=read_at,
+    newest: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+    for row in rows:
+        if row[:2] not in newest or row[4] > newest[row[:2]][4]:
+            newest[row[:2]] = row
+    ordered = sorted(newest.values(), key=lambda r: (r[0] or "", r[1]))
+    return tuple(build(WeightPhase, row[:4]) for row in ordered)
+
+
+def steps(reader: Reader, run_id: str) -> Steps:
+    """First, last, and how many were seen. Several stores may have seen the same ones: then as many as the most."""
+    rows = everything(
+        reader, "SELECT min(step) AS a, max(step) AS b, count(DISTINCT step) AS n FROM steps WHERE run_id = ?", [run_id]
     )
+    first = min((r[0] for r in rows if r[0] is not None), default=None)
+    return Steps(
+        first, max((r[1] for r in rows if r[1] is not None), default=None), max((r[2] for r in rows), default=0)
+    )
+
+
+def sources(reader: Reader, run_id: str) -> Sources:
+    """How many logs the run has, and how they are."""
+    rows = everything(
+        reader,
+        "SELECT count(*) AS a, count(*) FILTER (state = 'growing') AS b, count(*) FILTER (state = 'unreadable') AS c,"
+        " max(last_growth_at) AS d FROM sources WHERE run_id = ?",
+        [run_id],
+    )
+    grown = max((r[3] for r in rows if r[3] is not None), default=None)
+    return Sources(sum(r[0] for r in rows), sum(r[1] for r in rows), sum(r[2] for r in rows), grown)
+
+
+def marks(reader: Reader, run_id: str) -> tuple[Mark, ...]:
+    """What people said of the run, newest first; each once, and retracted if any store says so."""
+    order = "ORDER BY marked_at DESC NULLS FIRST LIMIT 200"
+    rows = rows_of(reader, Mark, "marks WHERE run_id = ?", (run_id,), order)
+    seen: dict[str, Mark] = {}
+    for mark in rows:
+        if mark.id not in seen or mark.retracted:
+            seen[mark.id] = mark
+    return tuple(seen.values())

@@ -10,6 +10,8 @@ from typing import Any
 
 import duckdb
 
+from tic_daemon.store.reader import Tail
+
 NOW = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 SCHEMA = """
@@ -28,15 +30,29 @@ CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VA
   locks BOOLEAN, rank INTEGER, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, raw VARCHAR,
   title VARCHAR, reason VARCHAR, echo_of BIGINT,
   path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP,
-  store_id VARCHAR DEFAULT 's1', last_attempt INTEGER DEFAULT 1);
+  store_id VARCHAR DEFAULT 's1', last_attempt INTEGER DEFAULT 1, source_id BIGINT DEFAULT 7,
+  generation INTEGER DEFAULT 0, origin_store_id VARCHAR, origin_rec_id BIGINT);
 CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank INTEGER, host VARCHAR, pid BIGINT,
   field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
 CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, role VARCHAR, track VARCHAR, phase VARCHAR,
-  version VARCHAR);
+  version VARCHAR, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
 CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, scope VARCHAR, target VARCHAR,
   verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
 CREATE TABLE steps (run_id VARCHAR, step BIGINT);
-CREATE TABLE sources (source_id BIGINT, run_id VARCHAR, bytes_read BIGINT, last_growth_at TIMESTAMP, state VARCHAR);
+CREATE TABLE sources (source_id BIGINT, run_id VARCHAR, bytes_read BIGINT, last_growth_at TIMESTAMP, state VARCHAR,
+  first_seen_at TIMESTAMP DEFAULT TIMESTAMP '2000-01-01');
+CREATE TABLE step_lines (rec_id BIGINT, store_id VARCHAR DEFAULT 's1', run_id VARCHAR, attempt INTEGER, step BIGINT,
+  event_at TIMESTAMP, observed_at TIMESTAMP, provisional BOOLEAN DEFAULT false);
+CREATE TABLE metrics (step BIGINT);
+CREATE TABLE exec_states (source_id BIGINT, generation INTEGER, byte_offset BIGINT, field VARCHAR, observed VARCHAR);
+CREATE TABLE coverage (run_id VARCHAR, rank INTEGER, watched BOOLEAN);
+CREATE TABLE liveness (run_id VARCHAR, verdict VARCHAR, worker_at TIMESTAMP, console_at TIMESTAMP, step_at TIMESTAMP,
+  moved_last VARCHAR);
+CREATE VIEW run_states AS SELECT run_id, attempt, state, locked, first_fault_rec_id, 's1' AS store_id, faults, marked,
+  named_by_us, last_observed_at AS last_growth_at, 0 AS remote_faults, NULL::VARCHAR AS first_fault_origin FROM runs;
+CREATE VIEW attempt_states AS SELECT run_id, attempt, first_fault_rec_id,
+  CASE WHEN first_fault_rec_id IS NOT NULL THEN [first_fault_rec_id] END AS first_fault_candidates, 's1' AS store_id
+  FROM runs;
 """
 
 RAW = (
@@ -54,6 +70,7 @@ class Result:
     rows: list[tuple[Any, ...]]
     truncated: bool
     elapsed_s: float
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,9 @@ class Connection:
     since: datetime | None
     detail: str
     target: str
+    data_at: datetime | None = None
+    hint: str = ""
+    stores: tuple[Connection, ...] = ()
 
 
 class FakeStore:
@@ -72,6 +92,10 @@ class FakeStore:
         self.db = duckdb.connect(":memory:")
         self.db.execute(SCHEMA)
         self.lock = threading.Lock()
+        self.news = threading.Condition(self.lock)
+        self.commits: list[int | None] = []
+        self.seen: dict[str, datetime] = {}
+        self.standing = 0
         self.up = True
         self.opened = 0
         self.asked: list[str] = []
@@ -82,20 +106,32 @@ class FakeStore:
             raise ConnectionError("nobody answers at \x1b]0;owned\x07 the endpoint")
         return FakeReader(self)
 
-    def write(self, sql: str, params: Sequence[object] = ()) -> None:
+    def write(self, sql: str, params: Sequence[object] = (), *, rec_id: int | None = None) -> None:
+        """Writes something. `rec_id`: it is a new record and changes nothing else; without it anything may have."""
         with self.lock:
             self.db.execute(sql, list(params))
+            self.commits.append(rec_id)
+            self.standing += rec_id is None
+            self.news.notify_all()
 
     def grow(self) -> None:
-        self.write("UPDATE sources SET bytes_read = bytes_read + 1")
+        with self.lock:
+            self.db.execute("UPDATE sources SET bytes_read = bytes_read + 1")
+            self.commits.append(None)
+            self.news.notify_all()
 
     def run(self, run_id: str, *, state: str = "moving", locked: bool = False, attempt: int = 1, seen: int = 0) -> None:
         at = NOW - timedelta(seconds=seen)
+        self.seen[run_id] = at
         self.write(
             "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 11, ?, ?, 0, 0, 0, false, false)",
             [run_id, attempt, state, locked, 9001 if locked else None, at, at],
         )
-        self.write("INSERT INTO sources VALUES (1, ?, 100, ?, 'growing')", [run_id, at])
+        self.write("INSERT INTO sources VALUES (1, ?, 100, ?, 'growing', ?)", [run_id, at, NOW - timedelta(days=30)])
+        self.write(
+            "INSERT INTO step_lines (rec_id, run_id, attempt, step, event_at, observed_at) VALUES (1, ?, ?, 11, ?, ?)",
+            [run_id, attempt, at, at],
+        )
 
     def mismatch(
         self, rec_id: int, run_id: str, *, step: int = 0, value: float | None = 0.0123, evidence: bool = True,
@@ -111,11 +147,13 @@ class FakeStore:
                 rec_id, run_id, attempt, step, f"p{step}", metric, value, noise,
                 None if value is None else value / noise,
                 f"reports/{step}.json", admissibility, reason, evidence, because or None,
-                f"/logs/{run_id}/worker-0.log", rec_id * 4 + 1, rec_id * 240, NOW, NOW,
+                f"/logs/{run_id}/worker-0.log", rec_id * 4 + 1, rec_id * 240, NOW,
+                self.seen.get(run_id, NOW) + timedelta(microseconds=rec_id),
                 raw or RAW.format(run=run_id, step=step, value=value),
             ],
+            rec_id=rec_id,
         )  # fmt: skip
-        self.write("UPDATE runs SET mismatches = mismatches + 1 WHERE run_id = ?", [run_id])
+        self.write("UPDATE runs SET mismatches = mismatches + 1 WHERE run_id = ?", [run_id], rec_id=rec_id)
         self.grow()
 
     def fault(
@@ -124,7 +162,7 @@ class FakeStore:
     ) -> None:  # fmt: skip
         self.write(
             "INSERT INTO faults VALUES (?, ?, 1, 'L', ?, ?, ?, 3, 4524, 'node1', '700', ?, ?, ?,"
-            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?, 's1', 1)",
+            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?, 's1', 1, 7, 0, NULL, NULL)",
             [rec_id, run_id, kind, verdict, locks, step, text, text, f"/logs/{run_id}/worker-3.log", NOW, NOW],
         )
         self.write("UPDATE runs SET faults = faults + 1 WHERE run_id = ?", [run_id])
@@ -155,7 +193,9 @@ class FakeStore:
             )
         self.write("INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, 'rollout', 0, 'node1', 4521, 'prefix_cache',"
                    " NULL, 'on', ?, ?)", [NOW, NOW])  # fmt: skip
-        self.write("INSERT INTO weight_lifecycle VALUES (50, 'grpo-tiny-a', 'rollout', 'residency', 'awake', NULL)")
+        self.write(
+            "INSERT INTO weight_lifecycle (rec_id, run_id, role, track, phase, version) VALUES (50, 'grpo-tiny-a', 'rollout', 'residency', 'awake', NULL)"
+        )
         self.write("INSERT INTO steps SELECT 'grpo-tiny-a', range FROM range(20)")
         self.mark("mark-1", "grpo-tiny-a")
         self.grow()
@@ -173,6 +213,7 @@ class FakeReader:
 
     def __init__(self, store: FakeStore) -> None:
         self._store = store
+        self.closed = False
 
     def query(
         self, sql: str, params: Sequence[object] = (), *, as_of: datetime | None = None, max_rows: int = 100_000,
@@ -187,6 +228,21 @@ class FakeReader:
             rows = cursor.fetchmany(max_rows + 1)
         return Result(names, (), rows[:max_rows], len(rows) > max_rows, 0.0)
 
+    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = 1000) -> Tail:
+        store = self._store
+        with store.news:
+            store.news.wait_for(
+                lambda: self.closed or not store.up or after != str(len(store.commits)), wait_s if after else 0
+            )
+            if self.closed or not store.up:
+                raise ConnectionError("the endpoint went away")
+            ids = sorted({i for i in store.commits[int(after or len(store.commits)) :] if i is not None})
+            cursor = store.db.execute("SELECT * FROM mismatches WHERE list_contains(?, rec_id) ORDER BY rec_id", [ids])
+            names = tuple(d[0] for d in cursor.description)
+            rows = cursor.fetchall()
+            kept = rows[max(0, len(rows) - limit) :]
+            return Tail(str(len(store.commits)), str(store.standing), names, tuple(kept), len(rows) - len(kept))
+
     def connection(self) -> Connection:
         return Connection("live", "connected" if self._store.up else "disconnected", NOW, "", "fake")
 
@@ -194,4 +250,6 @@ class FakeReader:
         pass
 
     def close(self) -> None:
-        pass
+        with self._store.news:
+            self.closed = True
+            self._store.news.notify_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from tic_tui.age import age
 from tic_tui.glyphs import ASCII, UNICODE, Glyphs, choose
 from tic_tui.messages import Link
 from tic_tui.model import Bucket, Demand, RunsView, RunView, Series
-from tic_tui.queries import Newest, run_view, runs_view
+from tic_tui.reading import Ask, RunReading, RunsReading
 from tic_tui.render import banner, chrome, detail, execstate, plot, records, runs
 from tic_tui.render.text import TONES, Line, plain, width_of
 from tic_tui.safe import safe
@@ -28,9 +29,10 @@ def shown() -> tuple[RunsView, RunView]:
     store = FakeStore()
     store.demo()
     reader = store.open("")
-    newest = Newest()
-    listed = runs_view(reader, newest, NOW)
-    return listed, run_view(reader, listed.runs[0], Demand("grpo-tiny-a", columns=100), NOW)
+    demand = Demand("run", "grpo-tiny-a", columns=100)
+    seen = RunReading("grpo-tiny-a").view(reader, Ask(demand, "", None, math.inf))
+    assert seen is not None
+    return RunsReading().view(reader, Ask(Demand(), "", None, math.inf)), seen
 
 
 def all_lines(listed: RunsView, view: RunView, width: int, glyphs: Glyphs) -> list[Line]:
@@ -90,7 +92,7 @@ def test_the_run_list_says_state_lock_step_newest_and_age(shown: tuple[RunsView,
         plain(runs.row(r, listed.newest.get((r.run_id, r.attempt)), NOW, 128, UNICODE, state=8, selected=False))
         for r in listed.runs
     ]
-    assert re.search(r"▶ moving ✖ locked +grpo-tiny-a +#1 +11 logprob_mae +\[0\.0968 80\.7x\] +↯ 2 ⚑ yes", lines[0])
+    assert re.search(r"▶ moving ✖ locked +grpo-tiny-a +#1 +19 logprob_mae +\[0\.0968 80\.7x\] +↯ 2 ⚑ yes", lines[0])
     assert re.search(r"◐ quiet +✓ ok .* 0\.0022 1\.83x +0 - +unknown 1 min", lines[1])
     assert re.search(r"■ ended +· no data +sft-warmup .* unknown 3 d", lines[2])
 

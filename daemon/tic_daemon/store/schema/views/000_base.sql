@@ -9,10 +9,10 @@
 --
 -- Provisional rows (prov not NULL: an open record, or a last line without its newline) count while they equal their
 -- cursor's prov. The two halves of the UNION are for speed: on final rows the first is a plain scan, and zone maps skip
--- the second. Under as-of a provisional row is shown if it still stands today: cursors have no past.
+-- the second; prov is written as NULL in the first, so that who asks for provisional rows alone reads no final one. Under as-of a provisional row is shown if it still stands today: cursors have no past.
 
 CREATE OR REPLACE VIEW b_mismatch AS
-SELECT * FROM mismatch
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM mismatch
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM mismatch
@@ -20,7 +20,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_fault AS
-SELECT * FROM fault
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM fault
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM fault
@@ -28,7 +28,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_step_event AS
-SELECT * FROM step_event
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM step_event
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM step_event
@@ -36,7 +36,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_metric AS
-SELECT * FROM metric
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM metric
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM metric
@@ -44,7 +44,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_exec_state AS
-SELECT * FROM exec_state
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM exec_state
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM exec_state
@@ -52,7 +52,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_weight_phase AS
-SELECT * FROM weight_phase
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM weight_phase
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM weight_phase
@@ -60,7 +60,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_device AS
-SELECT * FROM device
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM device
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM device
@@ -68,7 +68,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_timing AS
-SELECT * FROM timing
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM timing
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM timing
@@ -76,7 +76,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_source_run AS
-SELECT * FROM source_run
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM source_run
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM source_run
@@ -84,7 +84,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_process_seen AS
-SELECT * FROM process_seen
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM process_seen
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM process_seen
@@ -92,7 +92,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_stamp_after AS
-SELECT * FROM stamp_after
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM stamp_after
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM stamp_after
@@ -100,7 +100,7 @@ WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTA
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
 CREATE OR REPLACE VIEW b_source_gap AS
-SELECT * FROM source_gap
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM source_gap
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
 UNION ALL
 SELECT * FROM source_gap

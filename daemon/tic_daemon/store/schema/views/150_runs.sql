@@ -60,26 +60,32 @@ LEFT JOIN record r ON r.run_id = a.run_id AND r.attempt = a.attempt
 LEFT JOIN step s ON s.run_id = a.run_id AND s.attempt = a.attempt
 LEFT JOIN b_run_attempt d ON d.id = a.id;
 
--- Runs that places or declarations name, without what is counted from records: cheap whatever the number of records.
+-- Attempts and runs without what is counted from records: cheap whatever the number of records. Those that only a record
+-- of no known place names are not here.
+CREATE OR REPLACE VIEW attempt_states AS
+SELECT a.run_id, a.attempt, coalesce(f.locking, 0) > 0 AS locked, f.first_fault_rec_id, f.candidates AS first_fault_candidates,
+    coalesce(f.faults, 0) AS faults, coalesce(f.locking, 0) AS locking_faults,
+    EXISTS (
+        SELECT 1 FROM i_mark m WHERE m.run_id = a.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
+            AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = a.attempt))
+    ) AS marked,
+    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, (SELECT min(store_id) FROM b_store) AS store_id
+FROM i_attempt a LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt;
+
 CREATE OR REPLACE VIEW run_states AS
-WITH latest AS (SELECT run_id, max(attempt) AS attempt FROM i_attempt GROUP BY run_id),
-fault AS (
-    SELECT run_id, sum(faults)::BIGINT AS faults, sum(remote)::BIGINT AS remote_faults FROM i_attempt_fault GROUP BY run_id
+WITH latest AS (
+    SELECT run_id, max(attempt) AS attempt, sum(faults)::BIGINT AS faults, sum(remote_faults)::BIGINT AS remote_faults
+    FROM attempt_states GROUP BY run_id
 )
 SELECT l.run_id, l.attempt,
     CASE WHEN g.unreadable THEN 'unreadable' WHEN g.gone THEN 'ended'
          WHEN g.grown_at IS NULL OR n.now - g.grown_at > INTERVAL 15 MINUTE THEN 'silent'
          WHEN n.now - g.grown_at > INTERVAL 60 SECOND THEN 'quiet' ELSE 'moving' END AS state,
-    coalesce(a.locking, 0) > 0 AS locked, a.first_fault_rec_id, coalesce(f.faults, 0) AS faults,
-    EXISTS (
-        SELECT 1 FROM i_mark m WHERE m.run_id = l.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
-            AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = l.attempt))
-    ) AS marked,
+    a.locked, a.first_fault_rec_id, l.faults, a.marked,
     coalesce(g.named_by_us, false) AS named_by_us, coalesce(g.sources, 0) AS sources, g.grown_at AS last_growth_at,
-    coalesce(f.remote_faults, 0) AS remote_faults, a.first_fault_origin
+    l.remote_faults, a.first_fault_origin, a.store_id
 FROM latest l
-LEFT JOIN i_attempt_fault a ON a.run_id = l.run_id AND a.attempt = l.attempt
-LEFT JOIN fault f ON f.run_id = l.run_id
+JOIN attempt_states a ON a.run_id = l.run_id AND a.attempt = l.attempt
 LEFT JOIN i_run_growth g ON g.run_id = l.run_id
 CROSS JOIN i_now n;
 
