@@ -46,6 +46,7 @@ def test_the_scheduler_s_scratch_comes_first(tmp_path: Path) -> None:
 def test_network_homes_and_file_systems_without_locks_are_passed_over(tmp_path: Path) -> None:
     found = choose(env=env(tmp_path, SLURM_TMPDIR="nfs-scratch", TMPDIR="nolocks", XDG_STATE_HOME="state"))
     assert found.directory == tmp_path / "state" / "tic"
+    assert list((tmp_path / "nfs-scratch").iterdir()) == [], "nothing is left where it was passed over"
 
 
 def test_memory_is_the_last_resort_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,9 +63,10 @@ def choose(local_dir: Path | None = None, env: Mapping[str, str] = os.environ) -
     refused: list[str] = []
     memory: Choice | None = None
     for said, base, own in _candidates(local_dir, env):
+        why = _far(base)  # first: nothing is left behind in a home on a network file system
         try:
-            directory = _made(base, own)
-            why = _why_not(directory)
+            directory = base if why else _made(base, own)
+            why = why or _why_not(directory)
         except OSError as error:
             why = error.strerror or str(error)
         if why:
@@ -137,8 +138,8 @@ def require_ours(directory: Path) -> None:
 
 
 def _why_not(directory: Path) -> str:
-    if on_network(directory):
-        return f"on a network file system ({_mount(directory).fstype})"
+    if far := _far(directory):  # it may be a mount of its own
+        return far
     if "?" in str(directory):
         return "DuckDB cannot keep a file under a name with a question mark"
     if not os.access(directory, os.W_OK | os.X_OK):
@@ -147,6 +148,11 @@ def _why_not(directory: Path) -> str:
     if free < FREE_BYTES:
         return f"{free >> 20} MB free, {FREE_BYTES >> 20} MB are needed"
     return "" if locks_work(directory) else "file locks do not hold"
+
+
+def _far(directory: Path) -> str:
+    mount = _mount(directory)
+    return f"on a network file system ({mount.fstype})" if mount.network else ""
 
 
 def _mount(path: Path) -> Mount:
