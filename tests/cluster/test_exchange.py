@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -334,6 +334,34 @@ def test_what_locks(node: Callable[[str], Writer], changes: dict[str, object], l
     writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], remote=[row])
     assert ask(writer, "SELECT locked FROM attempts") == [(locked,)]
     assert ask(writer, "SELECT admissibility = 'locked' FROM mismatches") == [(locked,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "from_time", "after_s", "cut", "reaches"),
+    [
+        ("now", None, 60, (), False),  # stored a minute before the declaration, by a daemon that is gone
+        ("now", None, 1, (), True),  # within the margin of the clocks
+        ("now", None, -60, (), True),
+        ("now", None, -60, ((99, 0, 500),), False),  # the declaration names its log: the cut decides
+        ("now", None, 60, ((99, 0, 400),), True),
+        ("time", NOON + timedelta(seconds=1), 0, (), False),
+        ("time", NOON - timedelta(seconds=1), 60, (), True),
+    ],
+)
+def test_an_attempt_that_its_daemon_did_not_know_of(
+    node: Callable[[str], Writer],
+    kind: str,
+    from_time: datetime | None,
+    after_s: int,
+    cut: tuple[tuple[int, int, int], ...],
+    reaches: bool,
+) -> None:
+    writer = node("node-a")
+    attempt = AttemptRow("a2", "r1", kind, from_time, "again", "me", NOON + timedelta(seconds=after_s), "h", cut)
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], attempts=[attempt], remote=[told()])
+    assert ask(writer, "SELECT attempt, locked FROM attempts ORDER BY 1") == [(1, True), (2, reaches)]
+    writer.commit([], remote=[told(revision=2, known_attempts=2)])  # then it knows
+    assert ask(writer, "SELECT attempt, locked FROM attempts ORDER BY 1") == [(1, True), (2, False)]
 
 
 def test_a_kernel_line_elsewhere_finds_the_run_whose_gpu_it_names(node: Callable[[str], Writer]) -> None:
