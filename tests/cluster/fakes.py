@@ -40,6 +40,7 @@ class FakeReader:
         timeout_s: float = 5.0, gather: str = "",
     ) -> Result:  # fmt: skip
         self.asked.append(sql)
+        self.interrupted.clear()
         if self.closed:
             raise ConnectError("closed")
         if self.delay_s:

@@ -167,3 +167,33 @@ def test_two_nodes_are_read_as_one_whatever_happens_to_their_daemons(tmp_path: P
     assert numbers(with_files) == {0: 5, 1: 3}
     assert {s.kind for s in with_files.connection().stores} == {"file"}
     with_files.close()
+
+
+@pytest.mark.parametrize(("network", "records"), [("true", 3), ("false", 6)])
+def test_a_shared_log_that_two_jobs_watched_one_after_the_other_counts_once(
+    tmp_path: Path, network: str, records: int
+) -> None:
+    """The same path on another node is the same log only if a network file system shows it there."""
+    logs = tmp_path / "ws" / "logs"
+    logs.mkdir(parents=True)
+    (logs / "worker-0.err").write_text("".join(RECORD.format(step=step, rank=0) for step in (1, 2, 3)))
+    config = tmp_path / "tic.toml"
+    config.write_text(f'[[source]]\npath = "**"\nnetwork = {network}\n')
+    for host in ("node1", "node2"):
+        command = [
+            sys.executable,
+            "-m",
+            "tests.e2e.node",
+            host,
+            "watch",
+            "--once",
+            "--config",
+            str(config),
+            str(tmp_path / "ws"),
+        ]
+        subprocess.run(command, env=environment(), check=True, capture_output=True, timeout=120)
+    assert len(list((tmp_path / "ws" / ".tic").glob("node*-*/tic.duckdb"))) == 2
+    reader = open_reader(tmp_path / "ws")
+    assert numbers(reader) == {0: records}
+    assert [row[0] for row in ask(reader, "SELECT mismatches FROM runs")] == [records]
+    reader.close()

@@ -190,3 +190,60 @@ def test_the_newest_rows_are_kept_and_the_others_counted() -> None:
         "", "", ("rec_id", "store_id", "observed_at", "new"), ((2, "b", T0, "x"), (1, "b", T0 + timedelta(1), "y")), 0
     )
     assert merged([a, b], 3) == (columns, ((T0, "a", 3), (T0, "b", 2), (T0 + timedelta(1), "b", 1)), 3)
+
+
+def reads(cluster: Cluster, name: str, *logs: tuple[str, str, int]) -> None:
+    """The store has read these logs: path, first bytes, how far."""
+    db = cluster[name].db
+    db.execute("CREATE OR REPLACE TABLE b_source (source_id BIGINT, path VARCHAR, host VARCHAR, network BOOLEAN)")
+    db.execute(
+        "CREATE OR REPLACE TABLE b_cursor (source_id BIGINT, byte_offset BIGINT, head_len BIGINT, head_hash VARCHAR)"
+    )
+    for number, (path, head, offset) in enumerate(logs):
+        db.execute("INSERT INTO b_source VALUES (?, ?, ?, true)", [number, path, name])
+        db.execute("INSERT INTO b_cursor VALUES (?, ?, 9, ?)", [number, offset, head])
+
+
+def test_a_store_whose_logs_another_has_read_is_not_counted_twice(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    total = "SELECT sum(n)::BIGINT FROM part"
+    reads(cluster, "a", ("/w/x.log", "one", 100), ("/w/y.log", "two", 100))
+    reads(cluster, "b", ("/w/x.log", "one", 100), ("/w/y.log", "two", 100), ("/w/z.log", "three", 7))
+    cluster["a"].kind = "file"
+    assert cluster.reader.query("SELECT sum(n)::BIGINT FROM t", gather=total).rows == [(5,)]
+    assert cluster.reader.connection().kind == "live"
+    cluster.reader.close()
+
+
+@pytest.mark.parametrize(
+    ("of_b", "words"),
+    [
+        ([("/w/x.log", "one", 99), ("/w/y.log", "two", 101)], "both read 2 logs"),  # each is ahead in one
+        ([("/w/x.log", "one", 100), ("/w/z.log", "three", 1)], "both read 1 log:"),
+        ([("/w/x.log", "written anew", 500), ("/w/y.log", "two", 500)], "both read 1 log:"),
+        ([("/v/x.log", "one", 100), ("/v/y.log", "two", 100)], ""),
+    ],
+)
+def test_what_only_one_store_has_is_never_left_out(
+    tmp_path: Path, of_b: list[tuple[str, str, int]], words: str
+) -> None:
+    cluster = two(tmp_path)
+    reads(cluster, "a", ("/w/x.log", "one", 100), ("/w/y.log", "two", 100))
+    reads(cluster, "b", *of_b)
+    cluster["a"].kind = cluster["b"].kind = "file"
+    assert cluster.reader.query("SELECT n FROM t", gather="SELECT sum(n)::BIGINT FROM part").rows == [(10,)]
+    told = cluster.reader.connection().detail
+    assert words in told and bool(words) == bool(told)
+    cluster.reader.close()
+
+
+def test_of_two_daemons_on_the_same_logs_always_the_same_one_is_read(tmp_path: Path) -> None:
+    cluster = two(tmp_path)
+    reads(cluster, "a", ("/w/x.log", "one", 90))
+    reads(cluster, "b", ("/w/x.log", "one", 100))
+    assert cluster.reader.query("SELECT sum(n)::BIGINT FROM t").rows == [(5,)]
+    cluster["a"].kind = "file"  # its daemon ended: it has not read on as the other did
+    cluster["a"].db.execute("UPDATE t SET n = n * 1000")
+    again = type(cluster.reader)(tmp_path, cluster.open)
+    assert again.query("SELECT sum(n)::BIGINT FROM t").rows == [(5,)]
+    cluster.reader.close()

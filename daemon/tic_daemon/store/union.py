@@ -5,8 +5,8 @@
     tail()                   wakes with any store (union_tail.py)
 
 A store that fails, or is later than the deadline, hides none of the others: the result names it in `missing`, and
-`connection()` says how each store stands. Stores that appear later join in. With one store there is nothing to unite:
-its reader answers.
+`connection()` says how each store stands. Stores that appear later join in; one whose logs another one has read as well
+is left out (overlap.py). With one store there is nothing to unite: its reader answers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
@@ -30,9 +30,12 @@ from tic_daemon.store.union_tail import Tails
 
 if TYPE_CHECKING:
     from tic_daemon.store.gather import Local, Part
+    from tic_daemon.store.overlap import Log
 
 LOOK_S = 2.0
 """How often the workspace is looked at for stores that appeared or went."""
+OVERLAP_S = 60.0
+"""How often it is looked whether stores read the same logs, besides when one appears."""
 SLACK_S = 1.0
 """A store is given up this long after its deadline, which it keeps itself if it lives."""
 WHOLE_ROWS = 100_000
@@ -84,6 +87,23 @@ class Answers(Generic[T]):
         return tuple(f"{member.name}: {error.what}" for member, error in self.failed)
 
 
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Which logs the stores `of` had read when it was last looked (overlap.py), and what follows from that."""
+
+    of: frozenset[str] = frozenset()
+    at: float = 0.0
+    read: Mapping[str, Sequence[Log]] = field(default_factory=dict)
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    twice: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def words(self) -> list[str]:
+        return [
+            f"{one} and {other} both read {count} {'log' if count == 1 else 'logs'}: what stands there is counted twice"
+            for (one, other), count in self.twice.items()
+        ]
+
+
 class UnionReader:
     """A `Reader` of all stores under a directory.
 
@@ -110,9 +130,10 @@ class UnionReader:
         self._local: Local | None = None
         self._interrupted = False
         self._closed = False
+        self._overlap = Overlap()
         self._told: tuple[str, str] = ("", "")
         self._since = _utcnow()
-        self._tails = Tails(self.members, self._standing)
+        self._tails = Tails(self._read, self._standing)
         if not self.members():
             raise StoreError(f"no store under {target}", f"start `tic-daemon watch {target}`")
 
@@ -145,10 +166,13 @@ class UnionReader:
             raise ConnectError(f"the reader of {self._target} is closed", "open another one")
         if not members:
             raise StoreError(f"there is no store under {self._target} any more", "open it again")
+        if len(members) > 1:
+            with self._turn:
+                self._interrupted = False
+                members = self._without_copies(members, timeout_s)
         if len(members) == 1:
             return members[0].reader.query(sql, params, as_of=as_of, max_rows=max_rows, timeout_s=timeout_s)
         with self._turn:
-            self._interrupted = False
             if gather:
                 return self._gathered(members, sql, params, as_of, max_rows, timeout_s, gather)
             return self._united(members, sql, params, as_of, max_rows, timeout_s)
@@ -159,11 +183,12 @@ class UnionReader:
 
     def connection(self) -> Connection:
         """See `Reader.connection`."""
-        members = self._members
+        members = self._without_hidden(self._members)
         stores = tuple(member.reader.connection() for member in members)
         if len(stores) == 1:
             return stores[0]
         state, detail = _overall(members, stores)
+        detail = "; ".join(text for text in (detail, *self._overlap.words()) if text)
         if (state, detail) != self._told:
             self._told, self._since = (state, detail), _utcnow()
         behind = [store.data_at for store in stores if store.data_at is not None and store.detail]
@@ -209,6 +234,36 @@ class UnionReader:
             for gone in known.values():
                 gone.reader.close()
             return self._members
+
+    def _read(self) -> tuple[Member, ...]:
+        """The stores that are read: none that another one supersedes."""
+        return self._without_hidden(self.members())
+
+    def _without_hidden(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
+        return tuple(member for member in members if member.name not in self._overlap.hidden)
+
+    def _without_copies(self, members: tuple[Member, ...], timeout_s: float) -> tuple[Member, ...]:
+        """The same, after a look at the logs if that is due."""
+        from tic_daemon.store import overlap  # noqa: PLC0415  only where there are several
+
+        names = frozenset(member.name for member in members)
+        known = self._overlap
+        if names != known.of or time.monotonic() - known.at >= OVERLAP_S:
+            read = dict(known.read)
+            try:
+                answers = self._ask(members, overlap.logs_of, min(timeout_s, overlap.TIMEOUT_S))
+                read.update({member.name: logs for member, logs in answers.given})
+            except SqlError:
+                if self._interrupted:
+                    raise
+            except TicError:
+                pass  # nobody answers; the question itself will say so
+            read = {name: logs for name, logs in read.items() if name in names}
+            live = {member.name for member in members if member.reader.connection().kind == "live"}
+            hidden = overlap.superseded(read, live)
+            twice = overlap.shared({name: logs for name, logs in read.items() if name not in hidden})
+            self._overlap = Overlap(names, time.monotonic(), read, hidden, twice)
+        return self._without_hidden(members)
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -315,7 +370,7 @@ class UnionReader:
     def _standing(self) -> str:
         """Changes when a store appears, goes, or is reached in another way."""
         told = []
-        for member in self.members():
+        for member in self._read():
             store = member.reader.connection()
             told.append((member.name, store.kind, store.state, bool(store.detail)))
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
