@@ -10,6 +10,7 @@ from datetime import datetime
 import pytest
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.traceback import Traceback
 
 from tests.scan.support import of, scan
 from tic_daemon.scan.events import Fault
@@ -71,3 +72,49 @@ def test_a_traceback_that_no_record_opened_stays_a_question() -> None:
     for head in ("[11/29/26 14:07:29] INFO     an example     train.py:41", "for example:"):
         verdicts = {verdict for _kind, verdict, _stamp in faults("\n".join((head, opener, *rest)) + "\n")}
         assert "confirmed" not in verdicts, head
+
+
+# Tracebacks in a box, as `rich.traceback.install`, Typer and RichHandler(rich_tracebacks=True) print them
+
+
+def boxed(prefix: str = "", width: int = 100) -> str:
+    out = io.StringIO()
+    try:
+        raise RuntimeError(IMA)
+    except RuntimeError:
+        Console(file=out, width=width).print(Traceback(width=width))
+    return "".join(prefix + line + "\n" for line in out.getvalue().splitlines())
+
+
+def test_a_box_in_a_workers_own_file_or_behind_its_launchers_prefix() -> None:
+    assert "─ Traceback (most recent call last) ─" in boxed() and "│ /" in boxed()
+    want = [("cuda.illegal_address", "confirmed")]
+    for text, traits in (
+        (boxed(), {"single_process": True, "pid": 7}),
+        (boxed("[default3]:"), {}),
+        (boxed("(WorkerDict pid=184142) "), {}),
+        ("ERROR:root:step failed\n" + boxed(), {}),
+    ):
+        assert [(kind, verdict) for kind, verdict, _stamp in faults(text, **traits)] == want
+
+
+def test_a_box_below_a_record_that_says_error() -> None:
+    out = io.StringIO()
+    handler = RichHandler(console=Console(file=out, width=200), rich_tracebacks=True, tracebacks_width=100)
+    logger = logging.Logger("train")
+    logger.addHandler(handler)
+    raises(logger)
+    assert [(kind, verdict) for kind, verdict, _stamp in faults(out.getvalue())] == [
+        ("cuda.illegal_address", "confirmed")
+    ]
+
+
+def test_a_box_that_nobody_vouches_for() -> None:
+    question = {"mention", "suspect"}
+    assert {verdict for _kind, verdict, _stamp in faults(boxed())} <= question
+    assert {verdict for _kind, verdict, _stamp in faults(boxed("(TaskRunner pid=5) "))} == {"mention"}
+    assert {v for _k, v, _s in faults(boxed(), single_process=True, stream="stdout")} <= question
+    frames = [line for line in boxed("[default3]:").splitlines() if ":│ /" not in line]
+    assert {verdict for _kind, verdict, _stamp in faults("\n".join(frames) + "\n")} <= question
+    quoted = "(WorkerDict pid=7) [response] see\n" + boxed("(WorkerDict pid=7) ") + "(WorkerDict pid=7) [score] 1\n"
+    assert {verdict for _kind, verdict, _stamp in faults(quoted)} == {"mention"}

@@ -16,6 +16,7 @@ from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet, read_pack
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.scan.selftest import require
+from tic_daemon.scan.traits import SourceTraits
 
 HEAD = 'pack = "mine"\nversion = 1\n'
 GOOD = """
@@ -246,3 +247,18 @@ def test_patterns_of_the_program_are_harmless() -> None:
 def test_a_users_copy_of_a_pack_is_checked(tmp_path: Path) -> None:
     text = HEAD + GOOD.replace("'tank spilled at ", "'.*.*tank spilled at ")
     assert "minutes" in refusal(tmp_path, text)
+
+
+def test_five_hundred_more_rules_run_beside_the_packs(tmp_path: Path) -> None:
+    rules = [
+        GOOD.replace("mine.spill", f"mine.r{n}").replace("tank spilled", f"plant number {n} spilled")
+        for n in range(500)
+    ]
+    (tmp_path / "many.toml").write_text(HEAD + "\n".join(rules))
+    loaded = RuleSet.load([tmp_path])
+    assert len(loaded.rules) == len(RULES) + 500
+    many = Scanner(loaded)
+    require(loaded, many)
+    data = (Path(__file__).parents[1] / "corpus" / "samples" / "03_torchrun_ima_rank3.log").read_bytes()
+    events = many.open(SourceTraits()).feed(data)
+    assert list(map(repr, events)) == list(map(repr, Scanner(RuleSet.load()).open(SourceTraits()).feed(data)))

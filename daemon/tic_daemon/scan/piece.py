@@ -26,7 +26,7 @@ from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.state import Proc, State
 from tic_daemon.scan.step_from import Bar, Held, bar_of
-from tic_daemon.scan.tracebacks import OPENER, RAY_OPENER, Trace, ray_copy
+from tic_daemon.scan.tracebacks import OPENER, RAY_OPENER, RICH_OPENER, Trace, ray_copy
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.values import integer, pci
 from tic_daemon.scan.verdict import MENTION, foreign_rank, verdict, without_cuda, wrap_fits
@@ -50,7 +50,7 @@ _EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", 
 
 OWN: Final = (
     b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
-    RAY_OPENER.encode(),
+    RAY_OPENER.encode(), RICH_OPENER.encode(),
 )  # fmt: skip
 """Literals that are read here, beside those of the rules; they have the first numbers."""
 _PLANS: Final = 4096
@@ -257,6 +257,8 @@ class PieceReader:
         opener = text.rstrip()
         if opener.endswith(OPENER):
             self._traceback(piece, opener[: -len(OPENER)].rstrip(), previous)
+        elif RICH_OPENER in text and text.lstrip(" ").startswith("╭─"):
+            self._traceback(piece, "", previous)
 
     def _traceback(self, piece: _Piece, head: str, previous: bytes) -> None:
         """An opener. `head` is what stands before it in the payload ("Scheduler hit an exception:")."""
@@ -273,7 +275,8 @@ class PieceReader:
         before = peel(clean(previous), self.state.years)
         bare_after_error = line.bare and before.level_class == "error"
         # Rich sets a record's further lines below its message: the traceback is as far to the right as its opener.
-        indent = line.text.find(OPENER) if bare_after_error and before.kinds[-1:] == ("rich",) else 0
+        under_rich = bare_after_error and before.kinds[-1:] == ("rich",)
+        indent = len(line.text) - len(line.text.lstrip(" ")) if under_rich else 0
         # The interpreter writes its tracebacks to stderr: bare ones in a file of stdout are printed text.
         own_file = bool(self.single) and self.traits.stream != "stdout"
         proven = error or excepthook or own_file or named or bare_after_error or bool(head)

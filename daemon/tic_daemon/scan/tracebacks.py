@@ -7,6 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 OPENER: Final = "Traceback (most recent call last):"
+# Rich draws a box: `╭── Traceback (most recent call last) ──╮`, `│ /srv/train.py:4 in main   │`, and below it the
+# exception.
+RICH_OPENER: Final = "─ Traceback (most recent call last) ─"
+_RICH_SIDES: Final = frozenset("│╭╰")
+_RICH_FRAME: Final = re.compile(r"│ \S[^│]{0,300}:\d{1,6} in \S")
 # Ray hands an exception of an actor's method to the caller and prints it nowhere else: the line that opens such a copy
 # names the process. `ray.exceptions.RayTaskError(X): ray::WorkerDict.update_actor() (pid=184142, ip=10.31.4.12, ...`
 RAY_OPENER: Final = ": ray::"
@@ -29,9 +34,9 @@ class Trace:
 
     Attributes:
         proven: a runtime opened it (an error-class record, `[rankN]:`, ...), not just somebody's text.
-        needs_files: it counts only with at least one `  File "...` line: its opener alone proves nothing.
+        needs_files: it counts only with at least one line of a file and a number: its opener alone proves nothing.
         owner: key, pid, rank and actor of the writer whose traceback goes on in lines without any prefix, or None.
-        line_no: of the opener. `own`: lines since. `files`: `File` lines among them.
+        line_no: of the opener. `own`: lines since. `files`: such lines among them.
         indent: blanks in front of each of its lines.
         copied: somebody's (a Ray driver's) copy of the owner's traceback: what it says is the owner's.
         after: lines left for the exception's message, 0 while the exception has not come.
@@ -82,6 +87,8 @@ class Tracebacks:
             return None
         if not text or text[0] in " \t":
             trace.files += text.startswith('  File "')
+        elif text[0] in _RICH_SIDES:
+            trace.files += _RICH_FRAME.match(text) is not None
         elif text.startswith(_CHAIN):
             trace.after = 0
         elif trace.after:
