@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("ingest", "live", "views")
+PARTS = ("ingest", "live", "live_read", "views")
 
 
 def main() -> int:

@@ -28,8 +28,8 @@ SQL = "SELECT * FROM mismatches WHERE rec_id > ? AND rec_id <= ? ORDER BY rec_id
 READ_S = 10.0
 """Deadline of the shared reading."""
 SHARE = 8
-"""A reading that took t seconds is followed by none for SHARE * t, and not longer than PAUSE_S."""
-PAUSE_S = 2.0
+"""A reading that cost t seconds of processor time is followed by none for SHARE * t, and not longer than PAUSE_S."""
+PAUSE_S = 0.5
 KEPT_BODIES = 8
 
 
@@ -52,6 +52,7 @@ class _Ring:
     recs: list[int]
     floor: int
     covers: Progress
+    cost_s: float
 
 
 class Tail:
@@ -213,8 +214,7 @@ class Tail:
         self._rest_until = began + 1.0  # if it fails
         read = await self._runner.run(ask, consume, began + READ_S)
         assert read is not None  # noqa: S101  only a client that left makes it None
-        took = time.monotonic() - began
-        self._rest_until = time.monotonic() + min(PAUSE_S, SHARE * took)
+        self._rest_until = time.monotonic() + min(PAUSE_S, SHARE * read.cost_s)
         extends = ring is not None and start == ring.covers.rec_id and read.floor == start
         self._ring = _joined(ring, read, limits) if ring is not None and extends else read
         self._bodies.clear()
@@ -259,7 +259,8 @@ def _ring_of(rows: Rows, start: int, now: Progress, limits: Limits) -> _Ring:
     recs = table.column("rec_id").to_pylist()
     full = cut or len(recs) == limits.ring_rows
     floor = start if not full else recs[0] - 1 if recs else now.rec_id
-    return _Ring(table, rows.types, recs, floor, now)
+    # The thread was made for this reading, and DuckDB reads in the thread that asks.
+    return _Ring(table, rows.types, recs, floor, now, time.thread_time())
 
 
 def _joined(ring: _Ring, read: _Ring, limits: Limits) -> _Ring:
@@ -271,4 +272,4 @@ def _joined(ring: _Ring, read: _Ring, limits: Limits) -> _Ring:
         drop += max(1, (table.num_rows - drop) // 4)
     recs = ring.recs + read.recs
     floor = recs[drop - 1] if drop else ring.floor
-    return _Ring(table.slice(drop).combine_chunks(), read.types, recs[drop:], floor, read.covers)
+    return _Ring(table.slice(drop).combine_chunks(), read.types, recs[drop:], floor, read.covers, read.cost_s)
