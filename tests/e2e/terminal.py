@@ -18,20 +18,24 @@ from types import TracebackType
 import pyte
 
 from tests.e2e.harness import environment
+from tests.e2e.nodes import Node
 
 
 class Terminal:
-    """`tic-tui` (or any argv) at `columns` x `lines`. Use as a context manager; the child is killed at the end."""
+    """`tic-tui` at `columns` x `lines`, here or on a node of a cluster. A context manager; kills the child at the end."""
 
-    def __init__(self, *argv: str | Path, columns: int = 120, lines: int = 40, **extra: str) -> None:
+    def __init__(
+        self, *argv: str | Path, columns: int = 120, lines: int = 40, node: Node | None = None, **extra: str
+    ) -> None:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.sent = b""
         self._main, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         env = {**environment(), "TERM": "xterm-256color", "COLORTERM": "truecolor", **extra}
+        command = [sys.executable, "-m", "tic_tui", *map(str, argv)]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tic_tui", *map(str, argv)], stdin=child, stdout=child, stderr=child, env=env,
+            command if node is None else node.argv(*command), stdin=child, stdout=child, stderr=child, env=env,
             start_new_session=True, close_fds=True,
         )  # fmt: skip
         os.close(child)
