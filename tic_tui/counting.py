@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FIRST_RANGE: Final = timedelta(seconds=30)
 RANGE_S: Final = 0.3
-"""A range that took longer is followed by a shorter one."""
+"""A range that took longer is followed by a shorter one, but never by one shorter than the first: asking costs, too."""
 MOST_GROUPS: Final = 100_000
 _ALIKE: Final = timedelta(hours=1)
 
@@ -140,13 +140,18 @@ class Tally:
             StoreError: there are more groups than can be held. And what `Reader.query` raises.
         """
         self._standing = standing
-        # One that is under way ends first, also under another standing than it began with: else a store whose standing
-        # changes all the time would never be counted. It is not called complete.
-        stale = self._now.standing != standing or self._now.torn
+        self._work(reader, until, new=new)
+        if self._now.low is None and self._now.standing != standing and time.monotonic() < until:
+            self._work(reader, until, new=new)
+
+    def _work(self, reader: Reader, until: float, *, new: bool) -> None:
+        # A count that is under way ends first, also under another standing than it began with: else a store whose
+        # standing changes all the time would never be counted. It is not called complete.
+        stale = self._now.standing != self._standing or self._now.torn
         if stale and self._now.low in {None, datetime.max}:
             if self._now.low is None:
                 self._before = self._now
-            self._now = _Counted(self._question, standing)
+            self._now = _Counted(self._question, self._standing)
         if new or self._now.low == datetime.max:
             self._passing = self._now.on(reader)
         while self._now.low is not None and (self._now.low == datetime.max or time.monotonic() < until):
@@ -201,7 +206,7 @@ class _Counted:
         self.low = None if rest else low
         took = max(time.monotonic() - began, 1e-3)
         try:
-            self._range *= 64 if empty else max(0.5, min(8.0, RANGE_S / took))
+            self._range = max(FIRST_RANGE, self._range * (64 if empty else max(0.25, min(8.0, RANGE_S / took))))
         except OverflowError:
             self._range = timedelta.max
 

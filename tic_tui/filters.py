@@ -111,12 +111,16 @@ class Filter:
                 raise ConfigError(f"{self.column} is yes or no, not {self.value!r}")
             return _WORDS[self.value.lower()]
         try:
-            return int(self.value)
+            number: int | float = int(self.value)
         except ValueError:
             try:
-                return float(self.value)
+                number = float(self.value)
             except ValueError:
                 raise ConfigError(f"{self.column} is a number, not {self.value!r}") from None
+        try:
+            return number if -(2**63) <= number < 2**63 else float(number)
+        except OverflowError:
+            raise ConfigError(f"{self.column}: {self.value[:20]} ... is too large a number") from None
 
 
 def where(filters: Iterable[Filter]) -> tuple[str, tuple[object, ...]]:

@@ -62,7 +62,7 @@ class _Side:
         self.rows: list[Mismatch] = []
         self.edge: datetime | None = None  # looked at up to here, inclusive above, exclusive below; None: nothing yet
         self.ended = False  # nothing lies beyond the rows found
-        self._range = first
+        self._range = self._first = first
 
     @property
     def full(self) -> int:
@@ -97,7 +97,8 @@ class _Side:
             self.edge = self.rows[-1].observed_at
         took = max(time.monotonic() - began, 1e-3)
         try:
-            self._range *= max(0.5, min(8.0 if found else 64.0, RANGE_S / took * (1.0 if found else 8.0)))
+            factor = RANGE_S / took * (1.0 if found else 8.0)
+            self._range = max(self._first, self._range * max(0.25, min(8.0 if found else 64.0, factor)))
         except OverflowError:
             self._range = timedelta.max
 
