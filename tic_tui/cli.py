@@ -3,6 +3,7 @@
     tic-tui [PATH]              the screen; without a terminal that can show one, the status report
     tic-tui status [PATH]       text report; its exit code says how the runs stand
     tic-tui sql PATH QUERY      one SELECT
+    tic-tui watch --plain PATH  one line an event
     tic-tui demo                a captured run, played back live
 
 A directory that is called like a command is named with its path: `tic-tui ./status`.
@@ -20,7 +21,7 @@ from tic_daemon import __version__
 from tic_daemon.errors import ConfigError, TicError
 from tic_tui import terminal
 
-COMMANDS = ("status", "sql", "demo")
+COMMANDS = ("status", "sql", "watch", "demo")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,7 +29,8 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="tic-tui",
         description="Watch the training-inference consistency of RL post-training jobs.",
-        epilog="commands: tic-tui status [PATH], tic-tui sql PATH QUERY, tic-tui demo; each has --help",
+        epilog="commands: tic-tui status [PATH], tic-tui sql PATH QUERY, tic-tui watch --plain, tic-tui demo;"
+        " each has --help",
     )
     made.add_argument(
         "path",
@@ -105,6 +107,11 @@ def _run_command(name: str, words: list[str]) -> int:
 
         status.add_arguments(made)
         return status.main(made.parse_args(words))
+    if name == "watch":
+        from tic_tui import plainwatch  # noqa: PLC0415
+
+        plainwatch.add_arguments(made)
+        return plainwatch.main(made.parse_args(words))
     made.add_argument("--out", metavar="DIR", help="where tic-demo/ is made; default: the current directory")
     args = made.parse_args(words)
     from tic_tui import demo  # noqa: PLC0415
