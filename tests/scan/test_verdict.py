@@ -295,6 +295,15 @@ def test_a_ray_task_error_is_the_named_process_fault(prefix: str) -> None:
     unhandled = RAY_COPY[0].split(": ", 1)[1]
     head = f"Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): {unhandled}"
     assert verdicts(lines(prefix, [head, *RAY_COPY[1:]])) == ["confirmed"]
+    # What an actor's constructor raises: its name holds a colon where it was given one.
+    made = (
+        "ray.exceptions.ActorDiedError: The actor died because of an error raised in its creation task, "
+        "ray::lm_policy-0-2:DTensorPolicyWorker.__init__() (pid=2791977, ip=10.65.6.13, actor_id=79, repr=X[rank=2])"
+    )
+    copy = [
+        event for event in of(scan(lines(prefix, [made, *RAY_COPY[1:]])), Fault) if event.kind == "cuda.illegal_address"
+    ]
+    assert [(fault.verdict, fault.at.pid) for fault in copy] == [("confirmed", 2791977)]
 
 
 def test_a_ray_task_error_of_no_cuda_process_or_in_a_response() -> None:

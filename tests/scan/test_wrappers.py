@@ -105,6 +105,23 @@ WRAPPED = [
     (f"{'':11}ERROR    text                 train.py:41", ("rich",), "", "error", "text"),
     (f"(W pid=7) {'':20}ERROR    text         train.py:41", ("ray", "rich"), "pid:7", "error", "text"),
     ("W1129 14:07:29.123456    4242 torch/x.py:12] text", ("torch_log",), "pid:4242", "warning", "text"),
+    ("[  +0.000012] NVRM: x", ("kernel",), "actor:kernel", "none", "NVRM: x"),
+    ("[Nov29 14:07] NVRM: x", ("kernel",), "actor:kernel", "none", "NVRM: x"),
+    ("[918233.112011 <    0.000012>] NVRM: x", ("kernel",), "actor:kernel", "none", "NVRM: x"),
+    (
+        "(Worker_TP7 pid=380351) ERROR 11-29-2026-15:50:31.931 [multiproc_executor.py:706] x",
+        ("vllm", "vllm_record"),
+        "pid:380351",
+        "error",
+        "x",
+    ),
+    (
+        "[2026-11-29 14:07:29,123] [ERROR] [launch.py:321:f] ['x'] exits",
+        ("pylog",),
+        "",
+        "error",
+        "[launch.py:321:f] ['x'] exits",
+    ),
 ]
 
 

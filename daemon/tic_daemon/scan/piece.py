@@ -26,7 +26,7 @@ from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.state import Proc, State
 from tic_daemon.scan.step_from import Bar, Held, bar_of
-from tic_daemon.scan.tracebacks import OPENER, RAY_OPENER, RICH_OPENER, Trace, ray_copy
+from tic_daemon.scan.tracebacks import OPENER, RAY_CREATION, RAY_OPENER, RICH_OPENER, Trace, ray_copy
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scan.values import integer, pci
 from tic_daemon.scan.verdict import MENTION, foreign_rank, verdict, without_cuda, wrap_fits
@@ -50,7 +50,7 @@ _EVERY_LINE: Final = frozenset({"ray", "vllm", "torchrun", "rank", "rank_glog", 
 
 OWN: Final = (
     b"[mismatch]", OPENER.encode(), b"[prompt]", b"[response]", b"[ground_truth]", b"[score]", b":actor_name:",
-    RAY_OPENER.encode(), RICH_OPENER.encode(),
+    RAY_OPENER.encode(), RAY_CREATION.encode(), RICH_OPENER.encode(),
 )  # fmt: skip
 """Literals that are read here, beside those of the rules; they have the first numbers."""
 _PLANS: Final = 4096

@@ -25,8 +25,13 @@ SYSLOG: Final = re.compile(
 DMESG_T: Final = re.compile(
     rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} (\d{{4}})\] "
 )
-# With CONFIG_PRINTK_CALLER the thread or the CPU follows: `[918233.112011][T1234] `
-UPTIME: Final = re.compile(r"(?:kernel: )?\[ *\d+\.\d{6}\](?: ?\[ *[TC]\d{1,7}\])? ")
+# With CONFIG_PRINTK_CALLER the thread or the CPU follows: `[918233.112011][T1234] `. `dmesg -d` adds the time since the
+# line before, `dmesg -e` prints that alone: `[918233.112011 <    0.000012>] `, `[  +0.000012] `.
+UPTIME: Final = re.compile(
+    r"(?:kernel: )?\[(?: *\d+\.\d{6}(?: < *\d+\.\d{6}>)?| +\+\d+\.\d{6})\](?: ?\[ *[TC]\d{1,7}\])? "
+)
+# The first line of a minute of `dmesg -e`
+DMESG_E: Final = re.compile(r"\[([A-Z][a-z]{2}) ?(\d{1,2}) (\d\d:\d\d)\] ")
 # `dmesg -x`, `dmesg --time-format iso`, rsyslog's RFC 5424, `journalctl -o short-full` and `-o short-unix`
 DMESG_X: Final = re.compile(r"(?:kern|user|daemon|syslog) *:(?:emerg|alert|crit|err|warn|notice|info|debug) *: (?=\[)")
 DMESG_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d),(\d{6})(Z|[+-]\d\d:?\d\d) ")
@@ -69,6 +74,12 @@ def syslog(hit: re.Match[str], found: Wrapped) -> None:
 def dmesg(hit: re.Match[str], found: Wrapped) -> None:
     if (month := MONTHS.get(hit[1])) is not None:
         found.time(full(f"{hit[4]}-{month:02d}-{int(hit[2]):02d}", hit[3]))
+    kernel(hit, found)
+
+
+def dmesg_e(hit: re.Match[str], found: Wrapped) -> None:
+    if (month := MONTHS.get(hit[1])) is not None:
+        found.short(month, int(hit[2]), f"{hit[3]}:00", "", 60 * SECOND)
     kernel(hit, found)
 
 

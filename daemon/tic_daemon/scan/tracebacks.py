@@ -15,8 +15,10 @@ _RICH_FRAME: Final = re.compile(r"│ \S[^│]{0,300}:\d{1,6} in \S")
 # Ray hands an exception of an actor's method to the caller and prints it nowhere else: the line that opens such a copy
 # names the process. `ray.exceptions.RayTaskError(X): ray::WorkerDict.update_actor() (pid=184142, ip=10.31.4.12, ...`
 RAY_OPENER: Final = ": ray::"
+RAY_CREATION: Final = " creation task, ray::"
 ray_copy: Final = re.compile(
-    r"(?:ray\.exceptions\.RayTaskError(?:\([\w.]{1,80}\))?|Unhandled error \(suppress with [^()\n]{1,80}\)): "
+    r"(?:ray\.exceptions\.RayTaskError(?:\([\w.]{1,80}\))?: |Unhandled error \(suppress with [^()\n]{1,80}\): |"
+    r"ray\.exceptions\.ActorDiedError: The actor died because of an error raised in its creation task, )"
     r"ray::(\w[^()\s]{0,120})\(\) \(pid=(\d{1,17}), ip=[\w.:-]+[,)]"
 ).match
 MAX_OWN: Final = 200

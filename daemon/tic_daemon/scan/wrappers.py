@@ -51,6 +51,7 @@ _NCCL: Final = re.compile(
 _VLLM: Final = re.compile(
     rf"(?:\[[^\[\]\n]{{1,40}}\] )?({_LEVELS}) (\d\d)-(\d\d) {_CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?"
 )
+_VLLM_FULL: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d)-(\d{{4}})-{_CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?")
 _OPENRLHF: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d) {_CLOCK} [\w./-]+\.py:\d+\] ?")
 _SGLANG: Final = re.compile(
     rf" ?\[{_DATE} {_CLOCK}(?:\.(\d{{1,6}}))?((?: (?:DP|PP|ATTN_CP|ATTN_TP|MOE_DP|MOE_EP|CP|TP|EP)\d+)*)\] ?"
@@ -216,6 +217,12 @@ def _record(kind: str) -> Peeler:
     return peel
 
 
+def _vllm_full(hit: re.Match[str], found: Wrapped) -> None:
+    found.kinds += _VLLM_RECORD_KIND
+    found.level = hit[1]
+    found.time(full(f"{hit[4]}-{hit[2]}-{hit[3]}", hit[5], hit[6] or ""))
+
+
 def _sglang(hit: re.Match[str], found: Wrapped) -> None:
     found.time(full(hit[1], hit[2], hit[3] or ""))
     ranks = hit[4].split()
@@ -308,12 +315,13 @@ _PAREN: Final[_Table] = ((_PROC, _proc), (_AREAL, _areal), (_RAYLET, _raylet))
 _BRACKET: Final[_Table] = (
     (_MPIRUN, _mpirun), (_KUBECTL, _kubectl),
     (_RANK, _rank), (_GLOG, _glog), (_SLIME, _slime), (_RAYCPP, _raycpp), (_NCCL, _nccl),
-    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (sl.DMESG_T, sl.dmesg), (sl.UPTIME, sl.kernel),
+    (_PYLOG, _dated("pylog", 4, 3)), (_SGLANG, _sglang), (_TEE, _tee), (sl.DMESG_T, sl.dmesg),
+    (sl.DMESG_E, sl.dmesg_e), (sl.UPTIME, sl.kernel),
     (_VLLM, _vllm_record), (_RICH, _rich),
 )  # fmt: skip
 # The same behind `[` and a digit: what needs a letter there is left out.
 _BRACKET_DIGIT: Final[_Table] = tuple(
-    entry for entry in _BRACKET if entry[0] not in {_KUBECTL, _RANK, _GLOG, _TEE, sl.DMESG_T}
+    entry for entry in _BRACKET if entry[0] not in {_KUBECTL, _RANK, _GLOG, _TEE, sl.DMESG_T, sl.DMESG_E}
 )
 _BRACKET_RECORD: Final = re.compile(r"\[mismatch\][ \t]+[A-Za-z_]\w*=")
 _DIGIT: Final[_Table] = (
@@ -323,8 +331,9 @@ _DIGIT: Final[_Table] = (
     (sl.JOURNAL_UNIX, sl.journal_unix),
 )  # fmt: skip
 _UPPER: Final[_Table] = (
-    (_VLLM, _vllm_record), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")), (_PYTHON, _python),
-    (_UVICORN, _plain("uvicorn")), (sl.SYSLOG, sl.syslog), (sl.JOURNAL_FULL, sl.journal_full), (_NCCL, _nccl),
+    (_VLLM, _vllm_record), (_VLLM_FULL, _vllm_full), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")),
+    (_PYTHON, _python), (_UVICORN, _plain("uvicorn")), (sl.SYSLOG, sl.syslog), (sl.JOURNAL_FULL, sl.journal_full),
+    (_NCCL, _nccl),
 )  # fmt: skip
 _LOWER: Final[_Table] = (
     (_NCCL, _nccl),
