@@ -17,6 +17,7 @@ from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
 from tic_daemon.store import plain
 from tic_daemon.store.check import check, stale
 from tic_daemon.store.reader import Connection, Reader, open_reader
+from tic_tui import coverage
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
 from tic_tui.safe import safe, safe_lines
@@ -173,6 +174,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
         " ORDER BY marked_at DESC"
     )
+    ranks = asked.rows(coverage.RANKS, gather=coverage.GATHERED)
     top = {
         name: max(rows, key=lambda row: (row["newest_observed_at"], row["newest_store_id"], row["newest_rec_id"]))
         for name, rows in _by_run(records).items()
@@ -200,6 +202,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "newest_mismatch": best and newest.get((best["newest_store_id"], best["newest_rec_id"])),
                 "last_step_seen_at": _first(row["seen_at"] for row in steps if _of(row, name, attempt)),
                 "fault_kinds": _added([row for row in kinds if _acts(row, name, attempt)]),
+                "ranks": coverage.of_run(ranks, name),
                 "gaps": [_without(row, "run_id") for row in gaps if row["run_id"] == name],
                 "marks": [
                     _without(row, "run_id", "attempt")
@@ -339,6 +342,8 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
     lines.append(_field("last step", step))
     lines.append(_field("newest", _mismatch(run["newest_mismatch"], now)))
     lines += _faults(run, now)
+    if run["ranks"] is not None:
+        lines.append(_field("ranks", safe(coverage.words(run["ranks"]))))
     lines += _listed("gaps", [_gap(gap, now) for gap in run["gaps"]], GAPS_SHOWN)
     lines += _listed("marks", [_mark(mark, now) for mark in run["marks"]], MARKS_SHOWN)
     return lines

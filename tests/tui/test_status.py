@@ -220,3 +220,30 @@ def test_version_and_help() -> None:
         done = run_tui(*words)
         assert done.returncode == 0 and b"usage: tic-tui" in done.stdout
     assert run_tui("--no-such-option").returncode == 2
+
+
+def test_ranks_that_no_daemon_watches(tmp_path: Path) -> None:
+    """Rank 5 is named by a line of the log of rank 0; ranks 0 and 1 have logs here, 2 and 3 in the store of another node."""
+    for host, ranks in (("a", (0, 1)), ("b", (2, 3))):
+        for rank in ranks:
+            log = tmp_path / host / f"rank_{rank}.log"
+            log.parent.mkdir(exist_ok=True)
+            log.write_text(f"[mismatch] run=r step=1 rank={rank} metric=kl_k3 value=0.5\n")
+    with (tmp_path / "a" / "driver.log").open("w") as log:
+        log.write("[rank5]: [mismatch] run=r step=1 metric=kl_k3 value=0.5\n")
+    for host in "ab":
+        script = (
+            f"import socket, sys; socket.gethostname = lambda: {host!r}\n"
+            "from tic_daemon.cli import entry\n"
+            f"sys.argv = ['tic-daemon', 'watch', '--once', {str(tmp_path / host)!r}, '--state', {str(tmp_path / '.tic')!r}]\n"
+            "entry()\n"
+        )
+        env = {**os.environ, "PYTHONPATH": PYTHONPATH}
+        subprocess.run([sys.executable, "-c", script], env=env, check=True, capture_output=True)
+    found = told(tmp_path)
+    assert found.data["runs"][0]["ranks"] == {
+        "expected": 6,
+        "watched": [{"host": "a", "ranks": [0, 1]}, {"host": "b", "ranks": [2, 3]}],
+        "not_watched": [4, 5],
+    }
+    assert "ranks       0-5 expected; watched: 0-1 on a, 2-3 on b; not watched: 4-5 (a log on" in found.text

@@ -139,7 +139,8 @@ def as_text(report: Report) -> str:
         )
         lines.append(f"  no log's name: {kinds}. `include` in tic.toml takes more in.")
     for group in report.ranks:
-        state = f"not watched: {_spans(group.missing)}" if group.missing else "all watched"
+        hint = " (a log on a node's own disk needs a daemon on that node)"
+        state = f"not watched: {_spans(group.missing)}{hint}" if group.missing else "all watched"
         lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
     limits = report.limits
     lines += [
