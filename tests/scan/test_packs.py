@@ -302,6 +302,8 @@ def test_every_error_of_the_cuda_runtime_has_its_class() -> None:
         for line in (
             f"CUDA Error: {text.translate({40: '', 41: ''})} ({code}) /fi/prefill.cuh: line 23 at function cudaFoo",
             f"gpu-b07:902203:903116 [3] src/transport/p2p.cc:274 NCCL WARN Cuda failure {code} '{text}'",
+            f"gpu-b07:902203:903116 [3] src/transport/p2p.cc:274 NCCL WARN Cuda failure '{text}'",
+            f"gpu-b07:902203:903116 [3] rccl/src/transport/p2p.cc:274 NCCL WARN HIP failure '{text}'",
             f"[rank5]: RuntimeError: CUDA runtime exception (csrc/launch.cuh:88): {code} (cudaErrorFoo, {text})",
         ):
             kinds = confirmed(line)
