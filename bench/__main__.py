@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("ingest", "live", "live_read", "views")
+PARTS = ("ingest", "live", "live_read", "views", "screen")
 
 
 def main() -> int:

@@ -16,7 +16,7 @@ In one store every commit has a later `observed_at` than the one before it: so `
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +33,7 @@ RANGE_S: Final = 0.3
 """A range that took longer is followed by a shorter one, but never by one shorter than the first: asking costs, too."""
 MOST_GROUPS: Final = 100_000
 _ALIKE: Final = timedelta(hours=1)
+_TOPS: Final = -1  # the number of a row that only says how far a store was looked at
 
 Groups = dict[tuple[Any, ...], list[Any]]
 
@@ -67,6 +68,12 @@ class Question:
     sums: tuple[tuple[str, Callable[[Any, Any], Any]], ...]
     where: str = ""
     params: tuple[object, ...] = ()
+
+    def tops(self, extra: str) -> str:
+        """As `sql`, without `where` and sums: how far each store was looked at, also where no row met `where`."""
+        nothing = ["NULL"] * len(self.keys), ["NULL"] * len(self.sums)
+        names = ", ".join([str(_TOPS), *nothing[0], "store_id", "max(observed_at)", "max(rec_id)", *nothing[1]])
+        return f"SELECT {names} FROM {self.view} WHERE {extra} GROUP BY store_id"  # noqa: S608
 
     def sql(self, extra: str, number: int) -> str:
         """The statement over the rows that meet `extra`: `number`, keys, store_id, observed_at, rec_id, sums."""
@@ -184,7 +191,7 @@ class _Counted:
             conditions += [f"NOT provisional AND {c}" for c in finals]
             params += values
         passing: Groups = {}
-        self._take(reader, conditions, params, passing)
+        self._take(reader, conditions, params, passing, tops=True)
         return passing
 
     def back(self, reader: Reader, span: Span) -> None:
@@ -202,11 +209,11 @@ class _Counted:
         if not rest:
             conditions.append("observed_at > ?")
             params.append(low)
-        empty = not self._take(reader, [" AND ".join(conditions)], [params])
+        empty = not self._take(reader, [" AND ".join(conditions)], [params], tops=not self.tops)
         self.low = None if rest else low
         took = max(time.monotonic() - began, 1e-3)
         try:
-            self._range = max(FIRST_RANGE, self._range * (64 if empty else max(0.25, min(8.0, RANGE_S / took))))
+            self._range = max(FIRST_RANGE, self._range * (64 if empty else max(0.25, min(4.0, RANGE_S / took))))
         except OverflowError:
             self._range = timedelta.max
 
@@ -238,13 +245,21 @@ class _Counted:
         return conditions, params
 
     def _take(
-        self, reader: Reader, conditions: list[str], params: list[list[object]], passing: Groups | None = None
+        self,
+        reader: Reader,
+        conditions: list[str],
+        params: list[list[object]],
+        passing: Groups | None = None,
+        *,
+        tops: bool,
     ) -> bool:
         """Adds what the rows that meet a condition sum up to; False: there was none.
 
-        The sums of the first condition go to `passing`, if that is given.
+        The sums of the first condition go to `passing`, if that is given. `tops`: it is asked how far the stores were
+        looked at; else a question that few rows meet would look at the same rows again and again.
         """
-        found, silent = _ask(reader, self.question, conditions, params)
+        looked = range(0) if not (tops and self.question.where) else range(passing is not None, len(conditions))
+        found, silent = _ask(reader, self.question, conditions, params, looked)
         self.torn |= self._silent not in {None, silent}
         self._silent = silent
         for number, group, key, sums in found:
@@ -252,24 +267,34 @@ class _Counted:
                 _merge(passing, group, sums, self.question)
                 continue
             self.tops[key.store_id] = max(self.tops.get(key.store_id, key.observed_at), key.observed_at)
-            _merge(self.groups, group, sums, self.question)
+            if number != _TOPS:
+                _merge(self.groups, group, sums, self.question)
         if len(self.groups) > MOST_GROUPS:
             raise _too_many()
         return bool(found)
 
 
 def _ask(
-    reader: Reader, question: Question, conditions: Sequence[str], params: Sequence[Sequence[object]]
+    reader: Reader,
+    question: Question,
+    conditions: Sequence[str],
+    params: Sequence[Sequence[object]],
+    looked: Iterable[int],
 ) -> tuple[list[tuple[int, tuple[Any, ...], Key, list[Any]]], frozenset[str]]:
-    """What the rows that meet each condition sum up to.
+    """What the rows that meet each condition sum up to, and for those numbered `looked` how far it was looked.
 
     Returns:
         (number of the condition, group, key of its newest row, sums with that key in front) of each; and the names of
         the stores that did not answer.
     """
-    sql = " UNION ALL ".join(question.sql(condition, number) for number, condition in enumerate(conditions))
+    parts = [question.sql(condition, number) for number, condition in enumerate(conditions)]
     values = [value for some in params for value in (*some, *question.params)]
-    result = reader.query(sql, values, max_rows=MOST_GROUPS, timeout_s=TIMEOUT_S, gather="SELECT * FROM part")
+    for number in looked:
+        parts.append(question.tops(conditions[number]))
+        values += params[number]
+    result = reader.query(
+        " UNION ALL ".join(parts), values, max_rows=MOST_GROUPS, timeout_s=TIMEOUT_S, gather="SELECT * FROM part"
+    )
     if result.truncated:
         raise _too_many()
     store = len(question.keys) + 1

@@ -75,6 +75,11 @@ class Ask:
         """Something may have been committed since the last reading."""
         return self.news is None or self.news.moved
 
+    @property
+    def new_records(self) -> bool:
+        """Records may have come."""
+        return self.news is None or bool(self.news.rows) or self.news.missed > 0
+
 
 class Paced(Generic[T]):
     """An answer that is asked for again when it must be, and else after a rest that its cost sets."""
@@ -113,7 +118,7 @@ class _Lines:
     def update(self, reader: Reader, ask: Ask) -> None:
         """Counts what is new, and works on what is old as long as it may."""
         self.steps.update(reader, ask.standing, ask.until, new=ask.new)
-        self.records.update(reader, ask.standing, ask.until, new=ask.new)
+        self.records.update(reader, ask.standing, ask.until, new=ask.new_records)
 
 
 def _run(state: State, records: Iterable[list[Any]], lines: Iterable[list[Any]]) -> Run:
@@ -369,7 +374,7 @@ def paged(
     demand = ask.demand
     if page is None or (page.scope, page.anchor, page.want) != (scope, demand.anchor, demand.rows) or ask.news is None:
         page = Page(scope, demand.anchor, demand.rows, span or queries.span(reader), page)
-    elif not (page.replace(ask.news.rows) if ask.news.missed else page.add(ask.news.rows)):
+    elif ask.new_records and not (page.replace(ask.news.rows) if ask.news.missed else page.add(ask.news.rows)):
         since = _since(ask.news, tops)
         if since is None or not page.renew(reader, since):
             page = Page(scope, demand.anchor, demand.rows, span or queries.span(reader), page)

@@ -51,11 +51,11 @@ class MismatchesReading:
             self._page, self._standing = None, ask.standing
         tops = self._total.tops()
         # What is new is counted before the page is read: so no row above the tops is in neither.
-        self._total.update(reader, ask.standing, 0.0, new=ask.new)
+        self._total.update(reader, ask.standing, 0.0, new=ask.new_records)
         self._page = paged(self._page, self._scope, reader, ask, tops, self._span)
         choices = self._chosen(reader, ask)
         if self._matching is not None:
-            self._matching.update(reader, ask.standing, ask.until, new=ask.new)
+            self._matching.update(reader, ask.standing, ask.until, new=ask.new_records)
         self._total.update(reader, ask.standing, ask.until, new=False)
         counts = self._matching or self._total
         search = counts.search
@@ -86,7 +86,7 @@ class MismatchesReading:
                 column: Tally(Question("mismatches", (key,), (("count(*)", ADD),), where, params), self._span)
             }
         tally = self._choices[column]
-        tally.update(reader, ask.standing, ask.until, new=ask.new)
+        tally.update(reader, ask.standing, ask.until, new=ask.new_records)
         found = sorted(((safe(g[0]), s[1]) for g, s in tally.groups().items()), key=lambda pair: (-pair[1], pair[0]))
         return {column: tuple(found[:CHOICE_ROWS])}
 

@@ -120,3 +120,23 @@ def test_coarser_groups_are_the_sums_of_the_finer_ones() -> None:
     tally.update(stores, "", math.inf)  # type: ignore[arg-type]
     wanted = Counter(n // 4 for n in [*range(-5, 20), 3])
     assert {group[0]: sums[1] for group, sums in tally.groups().items()} == wanted
+
+
+def test_what_was_looked_at_is_not_looked_at_again_although_nothing_of_it_was_counted() -> None:
+    stores = Stores()
+    stores.commit("s1", [{"step": 0}], at=BEGAN)
+    for hour in range(1, 5):
+        stores.commit("s1", [{"run_id": "other"}], at=BEGAN + timedelta(hours=hour))
+    tally = Tally(QUESTION, Span(BEGAN, BEGAN + timedelta(hours=5)))
+    tally.update(stores, "", math.inf)  # type: ignore[arg-type]
+    asked: list[object] = []
+    ask = stores.query
+
+    def query(sql: str, params: Any = (), **more: Any) -> Any:
+        asked.extend(params)
+        return ask(sql, params, **more)
+
+    stores.query = query  # type: ignore[method-assign]
+    tally.update(stores, "", math.inf)  # type: ignore[arg-type]
+    assert {at for at in asked if isinstance(at, datetime)} == {BEGAN + timedelta(hours=4)}
+    assert tally.groups() == recount(stores)
