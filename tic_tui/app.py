@@ -269,7 +269,7 @@ class TicApp(App[str | None], inherit_bindings=False):
             if run_id is not None:
                 view.show_run(run_id)
             if ask:
-                view.action_filter()
+                await view.action_filter()
 
     @property
     def metric(self) -> str:

@@ -160,8 +160,14 @@ class Keymap:
         """The screen's actions for Textual. Writing actions stay bound when read-only, to say why nothing happens."""
         from textual.binding import Binding  # noqa: PLC0415  the table itself serves docs and must not load a toolkit
 
+        # With priority a key is done before the next one is looked at. Otherwise what is typed behind a key that opens
+        # a dialog goes to the list below it, where an `i` marks and a `d` removes. A dialog's own keys wait for their
+        # turn behind the letters that its input has not taken yet.
+        first = screen in _VIEWS
         return [
-            Binding(",".join(k.keys), k.id, k.label, show=False, id=k.id) for k in self.table if screen in k.screens
+            Binding(",".join(k.keys), k.id, k.label, show=False, id=k.id, priority=first)
+            for k in self.table
+            if screen in k.screens
         ]
 
     def remap(self) -> Mapping[str, str]:

@@ -20,15 +20,15 @@ class Launcher:
     def __init__(self, app: TicApp) -> None:
         self._app = app
 
-    def show_help(self, screen: str) -> None:
+    async def show_help(self, screen: str) -> None:
         """All keys of a screen."""
-        self._app.push_screen(HelpScreen(screen), self._run_action)
+        await self._app.push_screen(HelpScreen(screen), self._run_action)
 
-    def show_palette(self, screen: str) -> None:
+    async def show_palette(self, screen: str) -> None:
         """Everything that can be gone to or done, by its letters."""
         app = self._app
         entries = choices(app.keymap, screen, app.runs_view, app.run_view, sorted(app.wardrobe.looks))
-        app.push_screen(PaletteScreen(entries), self._run_choice)
+        await app.push_screen(PaletteScreen(entries), self._run_choice)
 
     async def _run_action(self, name: str | None) -> None:
         if name is not None:

@@ -35,7 +35,7 @@ class Saying:
             return True
         return False
 
-    def ask_mark(self, verdict: str) -> None:
+    async def ask_mark(self, verdict: str) -> None:
         """Opens the dialog for a mark or a note on what is under the cursor."""
         app = self._app
         if not self._may_write() or app.view is None:
@@ -43,9 +43,9 @@ class Saying:
         if (about := app.view.target_run()) is None:
             app.tell("nothing is selected")
             return
-        app.push_screen(MarkScreen(verdict, *about), self._write)
+        await app.push_screen(MarkScreen(verdict, *about), self._write)
 
-    def ask_retract(self) -> None:
+    async def ask_retract(self) -> None:
         """Opens the dialog that takes a mark back."""
         app = self._app
         if not self._may_write() or app.view is None:
@@ -58,7 +58,7 @@ class Saying:
         if not marks:
             app.tell("this run has no mark in force")
             return
-        app.push_screen(RetractScreen(about[0], marks), self._write)
+        await app.push_screen(RetractScreen(about[0], marks), self._write)
 
     def _write(self, said: Said | None) -> None:
         if said is not None:

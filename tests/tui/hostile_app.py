@@ -7,8 +7,10 @@ import os
 import sys
 import threading
 import time
+from typing import Any
 
-from tests.tui.fake import FakeStore
+from tests.tui.fake import NOW, FakeReader, FakeStore
+from tic_daemon.store.reader import Connection
 from tic_tui.app import TicApp
 from tic_tui.glyphs import choose
 from tic_tui.screens.mark import Said
@@ -17,31 +19,44 @@ HOSTILE = (
     "A\x1b]0;OWNED\x07B\x1b]52;c;T1dORUQ=\x07C\x1b[2J\x1b[31;5mD\x9b7mE\x90q\x9cF\u202eG\u2066H\x00\x08\x7fI\u200bJ"
     "\u2028K[bold red]L[/]M[/nope]N[@click=app.quit]O[/]\x1b[?1049lP\x1bcQ"
 )
-TEXT_COLUMNS = {
-    "mismatches": ("run_id", "policy", "input", "phase", "rank", "repeat", "scope", "intervention", "metric",
-                   "reference", "report", "classification", "parse_state", "reason", "not_evidence_because",
-                   "graph_mode", "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "path"),
-    "runs": ("run_id", "state"),
-    "faults": ("run_id", "severity", "kind", "verdict", "host", "code", "text", "title", "reason", "path"),
-    "exec_state_now": ("run_id", "role", "host", "field", "claimed", "observed"),
-    "weight_lifecycle": ("run_id", "role", "phase", "version"),
-    "marks": ("id", "run_id", "scope", "target", "verdict", "reason", "who"),
-    "steps": ("run_id",),
-    "sources": ("run_id", "state"),
-}  # fmt: skip
+
+
+class HostileReader(FakeReader):
+    """Reads from a snapshot whose reason, hint and place are hostile too."""
+
+    def connection(self) -> Any:
+        return Connection("snapshot", "connected", NOW, HOSTILE, HOSTILE, data_at=NOW, hint=HOSTILE)
+
+
+class HostileStore(FakeStore):
+    """Every text that is stored is hostile."""
+
+    def open(self, target: str) -> FakeReader:
+        return HostileReader(self)
+
+    def poison(self) -> None:
+        """Writes the string into every text column of every table."""
+        self.write("DELETE FROM runs WHERE run_id <> 'grpo-tiny-a'")
+        columns = self.db.execute(
+            "SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN information_schema.tables t"
+            " USING (table_name) WHERE t.table_type = 'BASE TABLE' AND c.data_type = 'VARCHAR'"
+        ).fetchall()
+        for table, column in columns:
+            if (table, column) not in KEPT:
+                self.write(f"UPDATE {table} SET {column} = ?", [HOSTILE])
+        self.write("UPDATE mismatches SET raw = ? || chr(10) || ?, admissibility = 'locked'", [HOSTILE, HOSTILE])
+
+
+# What a hostile value would take off the screen: fields that are drawn by their name alone.
+KEPT = {("exec_state_now", "field"), ("exec_states", "field"), ("weight_lifecycle", "track")}
 
 
 def store(mode: str) -> FakeStore:
     """The demo store; in mode "hostile" every text column holds the hostile string."""
-    made = FakeStore()
+    made = HostileStore() if mode == "hostile" else FakeStore()
     made.demo()
-    if mode == "hostile":
-        made.write("DELETE FROM runs WHERE run_id <> 'grpo-tiny-a'")
-        for table, names in TEXT_COLUMNS.items():
-            made.write(f"UPDATE {table} SET " + ", ".join(f"{n} = ?" for n in names), [HOSTILE] * len(names))
-        made.write("UPDATE mismatches SET raw = ? || chr(10) || ?, admissibility = 'locked'", [HOSTILE, HOSTILE])
-        made.write("UPDATE faults SET raw = ?", [HOSTILE])
-        made.write("UPDATE exec_state_now SET field = 'graph_mode'")
+    if isinstance(made, HostileStore):
+        made.poison()
     return made
 
 

@@ -19,7 +19,7 @@ ALLOWED = re.compile(
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
 def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
     terminal = Terminal([*APP, "hostile"], size)
-    terminal.shows("A^[]0;O", "? help")
+    terminal.shows("A^[]0;O", "locked", "? help")
     walk = (
         ("\r", "LOCKED"),  # the run; then help over it, the mark dialog with a pasted escape, the retract dialog
         ("?", "keys"),
@@ -32,11 +32,29 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
         ("\t\r", "effect"),
         ("\x7f", "FOLLOW"),
         ("f\r", "standing"),
+        ("\x1b[C\x1b[C\x1b[C", ""),
+        ("\x1b", "FOLLOW"),
+        ("3", "none: / adds one"),  # the records; a hostile column is filtered by, left out, switched and dropped
+        ("/", "by which column"),
+        ("admis\r", "admissibility is"),
+        ("\r", "filters" if size[1] < 16 else "on   admissibility"),
+        ("d!", "is not"),
+        ("o", "off  "),
+        ("d", "none: / adds one"),
+        ("/run_id\r", "run_id is"),
+        ("\x1b", "by which column"),
+        ("\x1b", "none: / adds one"),
+        ("5", "faults 2"),  # the faults, the palette over them with hostile runs and metrics
+        ("\r", "effect"),
+        ("\x1b", "faults"),
+        (":", "go to or do"),
+        ("run", "run "),
+        ("\x1b", "faults"),
+        ("1", "state"),
     )
     for keys, words in walk:
         terminal.send(keys)
         terminal.shows(words)
-    terminal.send("\x1b[C" * 3)
     terminal.send("y")
     terminal.send("q")
     assert terminal.end() == 0
@@ -51,15 +69,40 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
     assert "OWNED" in text
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, None], ids=["TERM", "HUP", "q"])
-def test_the_terminal_is_left_clean(number: int | None) -> None:
+# How to get to every screen and dialog, and a word that stands there.
+PLACES = {
+    "runs": ("", "grpo-tiny-a"), "run": ("\r", "LOCKED"), "mismatches": ("3", "none: / adds one"),
+    "faults": ("e", "worker-3.log:812"), "record": ("\r\r", "standing"), "filter": ("3/", "by which column"),
+    "palette": (":", "go to or do"), "help": ("?", "keys"), "mark": ("i", "for the"), "retract": ("2R", "retract"),
+}  # fmt: skip
+ENDS = [(place, number) for number in (signal.SIGTERM, signal.SIGHUP) for place in PLACES]
+
+
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [("runs", None), ("runs", signal.SIGTERM), ("record", signal.SIGHUP), ("filter", signal.SIGTERM)]
+    + [pytest.param(*end, marks=pytest.mark.slow) for end in ENDS],
+    ids=lambda v: v if isinstance(v, str) else "q" if v is None else signal.Signals(v).name,
+)
+def test_the_terminal_is_left_clean(place: str, number: signal.Signals | None) -> None:
     terminal = Terminal([*APP, "calm"])
     terminal.shows("grpo-tiny-a")
+    keys, word = PLACES[place]
+    if place == "retract":
+        terminal.send("\r")
+        terminal.shows("LOCKED")
+    for key in keys:
+        terminal.send(key)
+    terminal.shows(word)
     if number is None:
         terminal.send("q")
     assert terminal.end(number) == (0 if number is None else 128 + number)
     assert terminal.raw.count(b"\x1b[?1049h") == terminal.raw.count(b"\x1b[?1049l") == 1
     assert terminal.raw.rfind(b"\x1b[?25h") > terminal.raw.rfind(b"\x1b[?25l"), "the cursor is shown again"
+    for mode in set(re.findall(rb"\x1b\[\?(\d+)h", terminal.raw)) - {b"1049", b"25", b"7"}:
+        assert terminal.raw.rfind(b"\x1b[?%sl" % mode) > terminal.raw.rfind(b"\x1b[?%sh" % mode), (
+            f"mode {mode!r} is reset"
+        )
     assert b"\x1b[?1000h" not in terminal.raw and b"\x1b[?1003h" not in terminal.raw, "no mouse unless asked"
 
 

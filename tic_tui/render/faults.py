@@ -132,7 +132,10 @@ def unfolded(faults: Sequence[Fault], echoes: dict[Key, tuple[Fault, ...]], open
 ]:  # fmt: skip
     """(fault, its copies, whether it is itself a copy): copies stand under their line where that is opened."""
     rows: list[tuple[Fault, int, bool]] = []
+    folded = {copy.key for copies in echoes.values() for copy in copies}
     for fault in faults:
+        if fault.key in folded:
+            continue
         copies = echoes.get(fault.key, ())
         rows.append((fault, len(copies), False))
         if fault.key in opened:

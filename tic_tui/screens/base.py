@@ -94,7 +94,7 @@ class View(Screen[None], inherit_bindings=False):
         """The list that has the focus."""
         return self.focused if isinstance(self.focused, Listing) else None
 
-    # --- actions of the binding table ---
+    # --- actions of the binding table; an opening one waits until it is there: the keys typed behind it go there ---
 
     def action_up(self) -> None:
         if self.listing:
@@ -120,14 +120,14 @@ class View(Screen[None], inherit_bindings=False):
         if self.listing:
             self.listing.to_end()
 
-    def action_inconclusive(self) -> None:
-        tic_app(self).saying.ask_mark("inconclusive")
+    async def action_inconclusive(self) -> None:
+        await tic_app(self).saying.ask_mark("inconclusive")
 
-    def action_note(self) -> None:
-        tic_app(self).saying.ask_mark("note")
+    async def action_note(self) -> None:
+        await tic_app(self).saying.ask_mark("note")
 
-    def action_retract(self) -> None:
-        tic_app(self).saying.ask_retract()
+    async def action_retract(self) -> None:
+        await tic_app(self).saying.ask_retract()
 
     def action_freeze(self) -> None:
         tic_app(self).toggle_freeze()
@@ -165,14 +165,14 @@ class View(Screen[None], inherit_bindings=False):
     async def action_previous_fault(self) -> None:
         await View.action_next_fault(self)
 
-    def action_palette(self) -> None:
-        tic_app(self).launcher.show_palette(self.name_in_table)
+    async def action_palette(self) -> None:
+        await tic_app(self).launcher.show_palette(self.name_in_table)
 
     def action_mouse(self) -> None:
         tic_app(self).toggle_mouse()
 
-    def action_help(self) -> None:
-        tic_app(self).launcher.show_help(self.name_in_table)
+    async def action_help(self) -> None:
+        await tic_app(self).launcher.show_help(self.name_in_table)
 
     async def action_quit(self) -> None:
         tic_app(self).leave()

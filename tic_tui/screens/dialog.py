@@ -16,7 +16,8 @@ class SearchDialog(ModalScreen[R | None], inherit_bindings=False):
     """Typing narrows the list, Enter takes what is selected. Subclasses compose one SafeInput and one LineList."""
 
     def on_mount(self) -> None:
-        self.query_one(SafeInput).focus()
+        # At once: what is typed right behind the key that opened it belongs here.
+        self.set_focus(self.query_one(SafeInput))
         self.call_after_refresh(self.search)
 
     def on_resize(self) -> None:

@@ -239,9 +239,9 @@ class FaultsScreen(View):
         fault = self.selected()
         return "" if fault is None else f"{fault.place}\n{fault.raw or fault.text}"
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         if (fault := self.selected()) is not None:
-            tic_app(self).push_screen(InspectScreen(fault))
+            await tic_app(self).push_screen(InspectScreen(fault))
 
     async def action_back(self) -> None:
         await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)

@@ -43,7 +43,8 @@ class ReasonScreen(ModalScreen[Said | None], inherit_bindings=False):
         self._complaint = ""
 
     def on_mount(self) -> None:
-        self.query_one(SafeInput).focus()
+        # At once: what is typed right behind the key that opened it belongs here.
+        self.set_focus(self.query_one(SafeInput))
         self.call_after_refresh(self._draw)
 
     def on_resize(self) -> None:

@@ -196,11 +196,11 @@ class MismatchesScreen(View):
         record = self.table.selected
         return "" if record is None else f"{record.place}\n{record.raw}"
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         if self.focused is self.stack:
             self.action_switch()
         elif (record := self.table.selected) is not None:
-            tic_app(self).push_screen(InspectScreen(record))
+            await tic_app(self).push_screen(InspectScreen(record))
 
     async def action_back(self) -> None:
         await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
@@ -221,8 +221,8 @@ class MismatchesScreen(View):
         self.table.next_column(1)
         self._draw_head()
 
-    def action_filter(self) -> None:
-        tic_app(self).push_screen(FilterScreen(self._want_choices), self._add)
+    async def action_filter(self) -> None:
+        await tic_app(self).push_screen(FilterScreen(self._want_choices), self._add)
 
     def _want_choices(self, column: str) -> None:
         self._choices = column

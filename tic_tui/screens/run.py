@@ -191,9 +191,9 @@ class RunScreen(View):
             return tic_app(self).selected_run or ""
         return f"{item.place}\n{item.raw}"
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         if (item := self.selected()) is not None:
-            tic_app(self).push_screen(InspectScreen(item))
+            await tic_app(self).push_screen(InspectScreen(item))
 
     async def action_back(self) -> None:
         await tic_app(self).go(bindings.RUNS)

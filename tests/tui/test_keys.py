@@ -1,0 +1,466 @@
+"""Every key of the binding table, pressed on every screen where it works, and its effect looked at.
+
+`EFFECTS` must name exactly the pairs of screen and action that the table has: a key without a test here fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tui.fake import FakeStore
+from tests.tui.stage import Stage, stage
+from tic_tui import clipboard
+from tic_tui.bindings import SCREENS, TABLE
+from tic_tui.filters import Filter
+from tic_tui.messages import Link, LinkChanged
+from tic_tui.model import Mismatch
+from tic_tui.safe import safe
+from tic_tui.screens.faults import FaultsScreen
+from tic_tui.screens.filter import FilterScreen
+from tic_tui.screens.help import HelpScreen
+from tic_tui.screens.inspect import InspectScreen
+from tic_tui.screens.mark import MarkScreen, RetractScreen
+from tic_tui.screens.mismatches import MismatchesScreen
+from tic_tui.screens.palette import PaletteScreen
+from tic_tui.screens.run import RunScreen
+from tic_tui.screens.runs import RunsScreen
+from tic_tui.widgets.detail import DetailPane
+from tic_tui.widgets.lists import LineList, MismatchTable, RunList
+
+Effect = Callable[[Stage, str], Awaitable[None]]
+KIND: dict[str, type[Any]] = {
+    "runs": RunsScreen, "run": RunScreen, "mismatches": MismatchesScreen, "faults": FaultsScreen,
+    "inspect": InspectScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
+}  # fmt: skip
+RUN = "grpo-tiny-a"
+
+
+async def home(s: Stage) -> None:
+    """Out of every dialog, to the list of runs."""
+    if s.app.frozen_at is not None:
+        s.app.toggle_freeze()
+    while s.app.screen.is_modal:
+        s.app.pop_screen()
+    await s.app.go("runs")
+    s.app.screen.query_one(RunList).move_to(0)
+    s.said.clear()
+    await s.pilot.pause()
+
+
+async def go(s: Stage, screen: str) -> None:
+    """To the screen, with its list in the middle."""
+    here = isinstance(s.app.screen, KIND[screen]) and not s.app.frozen_at
+    if here and screen == "inspect" and isinstance(s.app.screen.item, Mismatch):
+        detail = s.app.screen.query_one(DetailPane)
+        detail.around = 6
+        detail.redraw()
+        s.said.clear()
+        return
+    if here and screen in {"run", "mismatches", "faults"}:
+        s.said.clear()
+    else:
+        await home(s)
+    if screen in {"run", "inspect", "mark"}:
+        table = await s.open_run(RUN)
+        s.app.screen.set_focus(table)
+        await s.until(lambda: table.row_count == 40)
+        table.move_to(20)
+        if screen == "inspect":
+            await s.press("enter")
+            await s.shows("bytes as they were kept")
+            detail = s.app.screen.query_one(DetailPane)
+            detail.around = 6
+            detail.redraw()
+        if screen == "mark":
+            await s.press("i")
+    elif screen in {"mismatches", "filter"}:
+        s.app.select_run(RUN)
+        await s.app.show_mismatches(run_id=RUN)
+        view = s.app.screen
+        assert isinstance(view, MismatchesScreen)
+        view.set_filters(())
+        view.set_focus(view.table)
+        await s.until(lambda: view.table.row_count == 40)
+        view.table.move_to(20)
+        if screen == "filter":
+            await s.press("slash")
+    elif screen == "faults":
+        s.app.select_run(RUN)
+        await s.app.go("faults")
+        view = s.app.screen
+        assert isinstance(view, FaultsScreen)
+        view.attempt = None
+        view.set_focus(view.table)
+        s.app.demand_changed()
+        await s.until(lambda: view._placed and view.table.row_count >= 3 and view.cascade.row_count == 2)
+        view.table.opened.clear()
+        view.table.go_to(view.table.rows[1].key)
+    elif screen == "help":
+        await s.press("question_mark")
+    elif screen == "palette":
+        await s.press("colon")
+    await s.until(lambda: isinstance(s.app.screen, KIND[screen]))
+
+
+def rows(s: Stage) -> Any:
+    """The list that the keys move."""
+    return s.app.screen.query_one(LineList) if s.app.screen.is_modal else s.app.screen.listing  # type: ignore[attr-defined]
+
+
+def moves(by: str) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        table = rows(s)
+        if s.app.screen.is_modal:
+            table.move_to(table.row_count // 2)
+        page, was, last = max(1, table.size.height - 1), table.cursor, table.row_count - 1
+        if not table.shows_cursor and not s.app.screen.is_modal:  # the window moves, to its last full page
+            last = max(0, table.row_count - table.size.height)
+            table.move_to(min(5, last))
+            was = table.cursor
+        wanted = {"up": was - 1, "down": was + 1, "page_up": was - page, "page_down": was + page, "top": 0, "end": last}
+        await s.press(key)
+        await s.until(lambda: table.cursor == max(0, min(last, wanted[by])))
+
+    return effect
+
+
+def opens(kind: type[Any], *words: str) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        await s.until(lambda: isinstance(s.app.screen, kind))
+        await s.shows(*words)
+
+    return effect
+
+
+async def freezes(s: Stage, key: str) -> None:
+    await s.press(key)
+    assert s.app.frozen_at is not None
+    await s.shows("FROZEN since")
+    await s.press(key)
+    assert s.app.frozen_at is None and "FROZEN" not in s.text
+
+
+def copies(words: str) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        clipboard.copy_file().unlink(missing_ok=True)
+        await s.press(key)
+        assert words in clipboard.copy_file().read_text()
+        await s.shows("characters")
+
+    return effect
+
+
+async def copies_hint(s: Stage, key: str) -> None:
+    was = s.app.link
+    s.app.on_link_changed(LinkChanged(Link("connected", "snapshot", None, 0, safe("gone"), safe("ssh -L 9:n:9 n"))))
+    clipboard.copy_file().unlink(missing_ok=True)
+    await s.press(key)
+    assert clipboard.copy_file().read_text() == "ssh -L 9:n:9 n"
+    s.app.on_link_changed(LinkChanged(was))
+
+
+async def mouse(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("mouse")
+
+
+def marks(verdict: str) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        await s.until(lambda: isinstance(s.app.screen, MarkScreen))
+        await s.press(*"why", "enter")
+        await s.until(lambda: s.said)
+        assert (s.said[0].run_id, s.said[0].verdict, s.said[0].reason) == (RUN, verdict, "why")
+
+    return effect
+
+
+async def retracts(s: Stage, key: str) -> None:
+    if s.app.run_view is None:
+        await s.press(key)
+        await s.shows("open the run first")
+        return
+    await s.press(key)
+    await s.until(lambda: isinstance(s.app.screen, RetractScreen))
+
+
+async def quick_fault(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.until(lambda: isinstance(s.app.screen, FaultsScreen) and s.app.faults_view is not None)
+    await s.until(lambda: s.app.screen.selected() is not None)  # type: ignore[attr-defined]
+    assert s.app.screen.selected().rec_id == 9001, "the first one"  # type: ignore[attr-defined]
+
+
+def jumps(by: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        table = s.app.screen.table  # type: ignore[attr-defined]
+        was = table.cursor
+        await s.press(key)
+        await s.until(lambda: table.cursor == was + by)
+        for _ in range(4):
+            await s.press(key)
+        await s.shows("there is no later fault" if by > 0 else "there is no earlier fault")
+
+    return effect
+
+
+async def follows(s: Stage, key: str) -> None:
+    await s.shows("PAUSED")
+    await s.press(key)
+    await s.shows("FOLLOW")
+    assert rows(s).cursor == 39
+
+
+async def next_metric(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("no other metric")
+
+
+def tabs(*ids: str) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        for wanted in ids:
+            await s.press(key)
+            assert s.app.screen.focused is not None and s.app.screen.focused.id == wanted
+
+    return effect
+
+
+def back_to(kind: type[Any]) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        await s.until(lambda: isinstance(s.app.screen, kind))
+
+    return effect
+
+
+async def enters_run(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("LOCKED attempt 1")
+    assert isinstance(s.app.screen, RunScreen)
+
+
+def column(step: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        table = s.app.screen.query_one(MismatchTable)
+        names = [c.name for c in table.columns()] + ["standing"]
+        table.column = names[2]
+        await s.press(key)
+        assert table.column == names[2 + step] and f"›{names[2 + step]}" in s.text
+
+    return effect
+
+
+async def excludes(s: Stage, key: str) -> None:
+    view = s.app.screen
+    assert isinstance(view, MismatchesScreen) and view.table.selected is not None
+    view.table.column = "step"
+    step = view.table.selected.step
+    await s.press(key)
+    assert view.filters == (Filter("step", "is not", str(step)),)
+    await s.shows(f"step is not {step}", "matching 38 of 40")
+    assert all(r.step != step for r in view.table.rows)
+
+
+async def switches(s: Stage, key: str) -> None:
+    view = s.app.screen
+    assert isinstance(view, MismatchesScreen)
+    view.set_filters((Filter("admissibility", "is", "locked"),))
+    await s.shows("matching 11 of 40")
+    await s.press(key)
+    await s.shows("off  admissibility is locked", "mismatches 40 ")
+    await s.press(key)
+    await s.shows("on   admissibility is locked", "matching 11 of 40")
+
+
+async def drops(s: Stage, key: str) -> None:
+    view = s.app.screen
+    assert isinstance(view, MismatchesScreen)
+    view.set_filters((Filter("admissibility", "is", "locked"), Filter("step", ">=", "15")))
+    view.stack.cursor = 1
+    await s.press(key)
+    assert view.filters == (Filter("admissibility", "is", "locked"),)
+
+
+async def all_runs(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("all runs", "mismatches 52")
+    await s.press(key)
+    await s.until(lambda: "all runs" not in s.text)
+
+
+async def folds(s: Stage, key: str) -> None:
+    view = s.app.screen
+    assert isinstance(view, FaultsScreen)
+    await s.shows("+1 copy")
+    await s.press(key)
+    await s.shows("copy by a console", "/logs/driver.log:40")
+    await s.press(key)
+    await s.until(lambda: "copy by a console" not in s.text)
+
+
+def attempts(by: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        view = s.app.screen
+        assert isinstance(view, FaultsScreen)
+        await s.press(key)
+        await s.shows("no other attempt on that side")
+
+    return effect
+
+
+def shifts(by: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        pane = s.app.screen.query_one(DetailPane)
+        pane.shift(-1000)
+        if by < 0:
+            pane.shift(40)
+        was = pane.scroll_offset.x
+        await s.press(key)
+        assert (pane.scroll_offset.x - was) * by > 0
+
+    return effect
+
+
+def lines(by: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        pane = s.app.screen.query_one(DetailPane)
+        await s.press(key)
+        assert pane.around == max(0, 6 + 6 * by)
+
+    return effect
+
+
+async def runs_entry(s: Stage, key: str) -> None:
+    await s.press(*"freeze", key)
+    await s.until(lambda: s.app.frozen_at is not None)
+
+
+async def closes(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.until(lambda: not s.app.screen.is_modal)
+    assert s.said == []
+
+
+async def writes(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("a reason is required")
+    await s.press(*"bad")
+    assert "a reason is required" not in s.text
+    await s.press(key)
+    await s.until(lambda: [w.reason for w in s.said] == ["bad"])
+
+
+async def scopes(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("[attempt 1]")
+    await s.press(key)
+    await s.shows("[record under the cursor]")
+
+
+async def chooses(s: Stage, key: str) -> None:
+    await s.press(*"classif", key)
+    await s.shows("is unknown", "40")
+    await s.press(key)
+    await s.until(lambda: isinstance(s.app.screen, MismatchesScreen))
+    assert s.app.screen.filters == (Filter("classification", "is", "unknown"),)  # type: ignore[attr-defined]
+
+
+async def negates(s: Stage, key: str) -> None:
+    await s.press(*"admis", "enter")
+    await s.shows("is suspect")
+    await s.press(key)
+    await s.shows("is not suspect")
+
+
+VIEW_EFFECTS: dict[str, Effect] = {
+    "inconclusive": marks("inconclusive"), "note": marks("note"), "retract": retracts, "freeze": freezes,
+    "copy_hint": copies_hint, "mouse": mouse,
+    "up": moves("up"), "down": moves("down"), "page_up": moves("page_up"), "page_down": moves("page_down"),
+    "top": moves("top"), "end": moves("end"),
+    "show_runs": opens(RunsScreen, "sft-warmup"), "show_run": opens(RunScreen),
+    "show_mismatches": opens(MismatchesScreen, "filters"), "show_faults": opens(FaultsScreen, "faults"),
+    "help": opens(HelpScreen, "keys"), "palette": opens(PaletteScreen, "go to or do"),
+}  # fmt: skip
+LIST_EFFECTS: dict[str, Effect] = {
+    "list_up": moves("up"), "list_down": moves("down"), "list_page_up": moves("page_up"),
+    "list_page_down": moves("page_down"), "close": closes,
+}  # fmt: skip
+EFFECTS: dict[str, dict[str, Effect]] = {
+    "runs": VIEW_EFFECTS | {
+        "open": enters_run, "next_fault": quick_fault, "previous_fault": quick_fault, "copy": copies(RUN),
+    },
+    "run": VIEW_EFFECTS | {
+        "open": opens(InspectScreen, "standing"), "back": back_to(RunsScreen), "follow": follows, "metric": next_metric,
+        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "mismatches"),
+        "copy": copies("/logs/grpo-tiny-a/worker-0.log:481\n[mismatch]"), "next_fault": quick_fault,
+        "previous_fault": quick_fault,
+    },
+    "mismatches": VIEW_EFFECTS | {
+        "open": opens(InspectScreen, "standing"), "back": back_to(RunScreen), "follow": follows,
+        "filter": opens(FilterScreen, "by which column"), "exclude": excludes, "switch": switches, "drop": drops,
+        "all_runs": all_runs, "left": column(-1), "right": column(1), "next_panel": tabs("all-mismatches"),
+        "copy": copies("/logs/grpo-tiny-a/worker-0.log:481\n[mismatch]"),
+    },
+    "faults": VIEW_EFFECTS | {
+        "open": opens(InspectScreen, "effect"), "back": back_to(RunScreen), "next_fault": jumps(1),
+        "previous_fault": jumps(-1), "fold": folds, "previous_attempt": attempts(-1), "next_attempt": attempts(1),
+        "next_panel": tabs("cascade", "all-faults"), "copy": copies("/logs/grpo-tiny-a/worker-3.log:812"),
+    },
+    "inspect": VIEW_EFFECTS | {
+        "back": back_to(RunScreen), "next_fault": quick_fault, "previous_fault": quick_fault, "left": shifts(-1),
+        "right": shifts(1), "more": lines(1), "fewer": lines(-1), "copy": copies("worker-0.log:481 offset 28800"),
+    },
+    "help": LIST_EFFECTS | {"run_it": runs_entry},
+    "palette": LIST_EFFECTS | {"run_it": runs_entry},
+    "mark": {"close": closes, "write": writes, "scope": scopes},
+    "filter": LIST_EFFECTS | {"choose": chooses, "negate": negates},
+}  # fmt: skip
+LEAVING = {"quit", "quit_keep"}
+
+
+def _store() -> FakeStore:
+    """The demo, with a second rank in the cascade and a console's copy of its line."""
+    store = FakeStore()
+    store.demo()
+    store.fault(9003, RUN, kind="process_exit", locks=False, step=16, text="worker exited")
+    store.write("UPDATE faults SET rank = 2, host = 'node2' WHERE rec_id = 9002")
+    store.write(
+        "INSERT INTO faults SELECT * REPLACE (9004 AS rec_id, 9002 AS echo_of, '/logs/driver.log' AS path, 40 AS line_no,"
+        " NULL AS last_attempt) FROM faults WHERE rec_id = 9002"
+    )
+    return store
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+@pytest.mark.parametrize("which", ["first", pytest.param("others", marks=pytest.mark.slow)])
+async def test_every_key_has_its_effect(
+    screen: str, which: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first key of every action; the others of it, which do the same, among the slow tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    keys = [k for k in TABLE if screen in k.screens and k.id not in LEAVING]
+    assert {k.id for k in keys} == set(EFFECTS[screen])
+    async with stage(store=_store(), demo=False) as s:
+        for action in keys:
+            for key in action.keys[:1] if which == "first" else action.keys[1:]:
+                await go(s, screen)
+                try:
+                    await EFFECTS[screen][action.id](s, key)
+                except AssertionError as error:
+                    raise AssertionError(f"{key} ({action.id}) on {screen}: {error}\n{s.text}") from error
+
+
+@pytest.mark.parametrize("screen", [s for s in SCREENS if any(k.id in LEAVING and s in k.screens for k in TABLE)])
+@pytest.mark.parametrize("action", [k for k in TABLE if k.id in LEAVING], ids=lambda k: k.id)
+async def test_leaving_works_from_everywhere(screen: str, action: Any) -> None:
+    assert screen in action.screens
+    async with stage(store=_store(), demo=False) as s:
+        await go(s, screen)
+        await s.press(action.keys[0])
+        assert s.app._exit
+        assert (s.app.return_value is not None) is (action.id == "quit_keep")
