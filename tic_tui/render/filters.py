@@ -56,13 +56,15 @@ def stack_line(filters: Sequence[Filter], add_key: str, width: int, glyphs: Glyp
         return b.add(f"none: {add_key} adds one", "dim").line()
     ready = [words(f) if f.on else f"(off: {words(f)})" for f in filters]
     for n, text in enumerate(ready):
-        rest = f" and {len(ready) - n} more"
+        rest = f"and {len(ready) - n} more"
         last = n == len(ready) - 1
-        if width_of(clean(text, glyphs)) + (0 if last else width_of(rest)) > b.room:
+        if width_of(clean(text, glyphs)) + (0 if last else 2 + width_of(rest)) > b.room:
             off = sum(not f.on for f in filters)
             few = f"{len(ready)} filters" + (f", {off} off" if off else "")
             return b.add(few if n == 0 else rest, "stale").line()
-        b.add(text, "text" if filters[n].on else "dim").add_if_fits("  ")
+        b.add(text, "text" if filters[n].on else "dim")
+        if not last:
+            b.add("  ")
     return b.line()
 
 

@@ -56,18 +56,23 @@ def choices(
 
 
 def search(entries: Sequence[Choice], typed: str) -> list[Choice]:
-    """Those that hold the letters in order, best first; all of them without any."""
-    if not typed.strip():
+    """Those that hold the letters in order, best first; all of them without any.
+
+    What holds them in one piece comes before what holds them apart, and a name before what is said about it.
+    """
+    wanted = typed.strip().lower()
+    if not wanted:
         return list(entries)
     fuzzy = FuzzySearch(case_sensitive=False)
     scored = []
     for n, entry in enumerate(entries):
-        # What it is called counts before what it is and does.
-        name = fuzzy.match(typed, f"{entry.kind} {entry.name}")[0]
-        about = 0.0 if name else fuzzy.match(typed, f"{entry.id.replace('_', ' ')} {entry.about}")[0] / 4
-        if name or about:
-            scored.append((-(name or about), n, entry))
-    return [entry for _, _, entry in sorted(scored, key=lambda s: s[:2])]
+        texts = (f"{entry.kind} {entry.name}".lower(), f"{entry.id.replace('_', ' ')} {entry.about}".lower())
+        whole = [wanted in text for text in texts]
+        rank = 0 if whole[0] else 1 if whole[1] else 2
+        score = max(fuzzy.match(wanted, texts[0])[0], fuzzy.match(wanted, texts[1])[0] / 4)
+        if score:
+            scored.append((rank, -score, n, entry))
+    return [entry for *_, entry in sorted(scored, key=lambda s: s[:3])]
 
 
 class PaletteScreen(SearchDialog[Choice]):
