@@ -82,7 +82,9 @@ def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.admissible} not locked", "ok")
     watched = view.sources.watched
     if view.faults_total:
-        b.add_if_fits(f": {count(view.faults_total)} fault lines, none of them locks", "suspect")
+        lines = f"{count(view.faults_total)} fault line{'s' * (view.faults_total != 1)}"
+        which = f" attempt {view.run.attempt}" if view.run.attempt > 1 else ""
+        b.add_if_fits(f": {lines}, none of them locks{which}", "suspect")
     elif watched:
         b.add_if_fits(f": no confirmed fault in the {count(watched)} sources watched", "text")
     else:
