@@ -14,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.store.samples import delta, mismatch
-from tic_daemon.scan.events import At, Fault
+from tic_daemon.scan.events import At, Fault, Mismatch
+from tic_daemon.store.check import check
 from tic_daemon.store.exchange import Listener, Teller, faults_dir, read_once, what_it_says
 from tic_daemon.store.exchange_lines import LINE_BYTES, Row, directory_name, fitted, parse_line, store_of, to_line
+from tic_daemon.store.file_reader import FileReader
 from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.offline import take_in_spool
 from tic_daemon.store.rows import AttemptRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow
 from tic_daemon.store.writer import Writer
 
@@ -250,6 +253,18 @@ def test_a_file_that_was_replaced_is_read_again(node: Callable[[str], Writer]) -
     assert listener.look() == [told(revision=2)]
 
 
+def test_a_file_that_was_replaced_by_a_longer_one_is_read_from_its_beginning(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    path = file_of(writer)
+    path.write_bytes(to_line(told()))
+    listener = Listener(writer.layout)
+    assert listener.look() == [told()]
+    new = path.with_name("new")
+    new.write_bytes(to_line(told(origin_rec_id=8)) + to_line(told(revision=2)) * 3)
+    new.replace(path)
+    assert told(origin_rec_id=8) in listener.look()
+
+
 def test_pipes_links_and_directories_are_not_read_and_are_told(node: Callable[[str], Writer], tmp_path: Path) -> None:
     writer = node("node-a")
     os.mkfifo(file_of(writer, store_id="0" * 12))
@@ -448,3 +463,73 @@ def test_logs_of_a_store_that_knows_no_run_are_of_the_only_run_elsewhere(node: C
     assert [(row.run_id, row.key[0]) for row in what_it_says(writer.reader_cursor())] == [("r7", "fault")]
     writer.commit([], remote=[named("r8")])
     assert ask(writer, "SELECT run_id FROM attempts") == [("jobs",)]
+
+
+# --- a store whose daemon has ended ---------------------------------------------------------------------------------------
+
+
+def read(writer: Writer, sql: str, as_of: datetime | None = None) -> list[tuple[object, ...]]:
+    reader = FileReader(writer.layout.database, writer.layout)
+    try:
+        return reader.query(sql, as_of=as_of, timeout_s=30).rows
+    finally:
+        reader.close()
+
+
+def test_a_fault_told_after_a_daemons_end_locks_what_it_stored(node: Callable[[str], Writer]) -> None:
+    writer = node("node-a")
+    at = {0: NOON - timedelta(seconds=10), 40: None, 80: NOON}
+    records = [
+        Mismatch(At(offset, 40, 1, stamp=stamp, stamp_utc=stamp is not None, stamp_res_us=1 if stamp else 0), run="r1")
+        for offset, stamp in at.items()
+    ]
+    writer.commit([delta(*records, offset=200, run_hint="r1", run_how="config")])
+    writer.close()
+    assert {row[0] for row in read(writer, "SELECT admissibility FROM mismatches")} == {"admissible"}
+    file_of(writer).write_bytes(to_line(told(told_at=datetime(2100, 1, 1))))
+    # The first record is earlier by more than the margin, and its step may be the one in flight.
+    standing = "SELECT byte_offset, admissibility, reason, is_evidence FROM mismatches ORDER BY 1"
+    late = "fault reported in or before this step"
+    assert read(writer, standing) == [
+        (0, "suspect", late, False), (40, "locked", "order unknown", False), (80, "locked", "order unknown", False),
+    ]  # fmt: skip
+    assert read(writer, "SELECT locked, locking_faults, locked_records FROM attempts") == [(True, 1, 2)]
+    assert read(writer, "SELECT locked FROM runs") == [(True,)]
+    assert read(writer, "SELECT locked FROM runs", datetime(2099, 1, 1)) == [(False,)]
+    reader = FileReader(writer.layout.database, writer.layout)
+    code, words = check(reader, "r1")
+    reader.close()
+    assert code == 13 and any("let this store hear of the fault" in line for line in words), words
+    # Once it is heard, the daemon's word is the only one, and it says the same here.
+    take_in_spool(writer.layout)
+    assert read(writer, standing)[1:] == [
+        (40, "locked", "order unknown", False),
+        (80, "locked", "order unknown", False),
+    ]
+    assert read(writer, "SELECT locked, locking_faults FROM attempts") == [(True, 1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "admissibility"),
+    [
+        ({"gone": True}, "admissible"),
+        ({"run_id": "r2"}, "admissible"),
+        ({"lo_attempt": 2, "hi_attempt": 2}, "admissible"),
+        ({"severity": "I", "locks": "never"}, "admissible"),
+        ({"locks": "if_continues", "locking": False}, "admissible"),
+        ({"locks": "if_continues", "locking": True}, "locked"),
+        ({"severity": "E", "locks": "never", "kind": "oom"}, "suspect"),
+        ({"severity": "E", "locks": "never", "kind": "oom", "slo": 4000, "shi": 4000}, "admissible"),
+        ({"run_how": "us", "run_id": "logs"}, "suspect"),
+        ({"mapped": False}, "admissible"),
+        ({"slo": 4000, "shi": 4000}, "admissible"),
+    ],
+)  # fmt: skip
+def test_what_was_not_heard_does_what_it_would_have_done(
+    node: Callable[[str], Writer], changes: dict[str, object], admissibility: str
+) -> None:
+    writer = node("node-a")
+    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")])
+    writer.close()
+    file_of(writer).write_bytes(to_line(told(**{"kind": "not-known-here", **changes})))
+    assert read(writer, "SELECT admissibility FROM mismatches") == [(admissibility,)]

@@ -22,6 +22,7 @@ from tic_daemon.store import spool, sqlguard
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import MAX_ROWS, TIMEOUT_S, Result
 from tic_daemon.store.sqlguard import SqlError, only_select
+from tic_daemon.store.unheard import Told
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,11 +35,13 @@ class DuckReader:
     """See the module.
 
     Args:
-        layout: of the store that is read, whose spool is laid over it; None for a file that was copied away.
+        layout: of the store that is read, over which are laid its spool and what other stores tell of faults; None for
+            a file that was copied away.
     """
 
     def __init__(self, layout: StoreLayout | None) -> None:
         self._layout = layout
+        self._told = Told(layout) if layout is not None else None
         self._lock = threading.RLock()
         self._running: duckdb.DuckDBPyConnection | None = None
         self._closed = False
@@ -111,6 +114,9 @@ class DuckReader:
         lines = spool.overlay(self._layout.spool_dir) if self._layout is not None else None
         if lines is not None:
             cursor.execute("SET VARIABLE spool = ?", [lines])
+        faults = self._told.overlay() if self._told is not None else None
+        if faults is not None:
+            cursor.execute("SET VARIABLE told = ?", [faults])
 
     def _run(
         self,

@@ -8,6 +8,9 @@ CREATE OR REPLACE TEMP VIEW t_lock_setting_ AS
 SELECT CAST(coalesce(getvariable('tic_margin_s')::DOUBLE, 2.0) * 1000000 AS BIGINT) AS margin_us,
        coalesce(getvariable('tic_staleness')::BIGINT, 1) AS staleness;
 
+-- The same, for readers of the store.
+CREATE OR REPLACE TEMP TABLE t_lock_setting AS SELECT * FROM t_lock_setting_;
+
 -- What other stores of the workspace say of their runs.
 CREATE OR REPLACE TEMP TABLE t_told_place_ AS
 SELECT origin_store_id, what, run_id, host, root, lo_attempt, hi_attempt, node, bus, began_us

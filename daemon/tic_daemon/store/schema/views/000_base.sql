@@ -6,6 +6,8 @@
 --   as_of   TIMESTAMP, naive UTC: rows observed later do not exist.
 --   spool   JSON text, a list of spool lines: marks and attempts that people made and no daemon has taken in yet.
 --           Lines whose id is in the table already are left out here, so that giving too many is harmless.
+--   told    JSON text, a list of faults that other stores tell of (exchange_lines.py): what this store's daemon has not
+--           heard, because it ended before or cannot be reached. What the store has heard is left out, too.
 --
 -- Provisional rows (prov not NULL: an open record, or a last line without its newline) count while they equal their
 -- cursor's prov. The two halves of the UNION are for speed: on final rows the first is a plain scan, and zone maps skip
@@ -192,3 +194,21 @@ SELECT id, piece[1], piece[2]::INTEGER, piece[3], declared_at
 FROM (SELECT id, declared_at, unnest(cut) AS piece FROM b_spool WHERE kind = 'attempt')
 WHERE id NOT IN (SELECT id FROM run_attempt WHERE id IS NOT NULL)
   AND declared_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+-- One row for each fault that the reader gave and the store has not heard. One that was heard counts anew if it locks only
+-- since then: its process went on computing.
+CREATE OR REPLACE VIEW b_unheard AS
+SELECT line.* FROM (
+    SELECT unnest(from_json(
+        coalesce(getvariable('told')::VARCHAR, '[]'),
+        '[{"origin_store_id": "VARCHAR", "origin_rec_id": "BIGINT", "run_id": "VARCHAR", "run_how": "VARCHAR",
+           "lo_attempt": "BIGINT", "hi_attempt": "BIGINT", "path": "VARCHAR", "byte_offset": "BIGINT", "byte_length": "BIGINT",
+           "network": "BOOLEAN", "kind": "VARCHAR", "severity": "VARCHAR", "locks": "VARCHAR", "locking": "BOOLEAN",
+           "lo_us": "BIGINT", "slo": "BIGINT", "shi": "BIGINT", "told_at": "TIMESTAMP"}]'
+    )) AS line
+)
+WHERE line.told_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND NOT EXISTS (
+    SELECT 1 FROM remote_fault h
+    WHERE h.origin_store_id = line.origin_store_id AND h.origin_rec_id = line.origin_rec_id AND h.run_id = line.run_id
+      AND h.lo_attempt = line.lo_attempt AND (h.locking OR NOT line.locking));

@@ -20,6 +20,11 @@ SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_lock
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 
+CREATE OR REPLACE VIEW i_lock_setting AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_lock_setting
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
 CREATE OR REPLACE VIEW i_attempt_fault AS
 SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_attempt_fault
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)

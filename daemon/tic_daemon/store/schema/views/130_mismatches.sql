@@ -5,13 +5,17 @@ SELECT h.*,
     -- A record without a known place, though there are faults: nothing shows it to be before them.
     CASE WHEN h.place_run_id IS NULL
          THEN (SELECT count(*) > 0 FROM b_fault WHERE verdict = 'confirmed') OR (SELECT count(*) > 0 FROM b_remote_fault)
+           OR (SELECT count(*) > 0 FROM b_unheard)
          ELSE coalesce(h.byte_offset >= h.own_off, false)
            OR coalesce((h.x >= h.x1 AND h.shi >= h.s1) OR (h.x >= h.xk AND h.shi >= h.sk), false)
            OR CASE WHEN h.points > 2 AND h.x >= h.x1 AND h.x < h.xk AND h.shi >= h.sk AND h.shi < h.s1
                    THEN h.shi >= string_split(h.ss, ',')[
                        list_position(list_sort(list_append(string_split(h.xs, ',')::BIGINT[], h.x + 1)), h.x + 1)::BIGINT - 1]::BIGINT
-                   ELSE false END END AS locked,
-    coalesce(h.shi >= h.lock_slo, false) AS reported_late,
+                   ELSE false END
+           OR (h.u_locks AND NOT h.shi < h.u_slo AND NOT coalesce(
+                CASE WHEN h.stamp_utc OR h.zone_s IS NOT NULL THEN epoch_us(h.stamp) + h.stamp_res_us
+                     - CASE WHEN h.stamp_utc THEN 0 ELSE h.naive_shift_us END < h.u_lo_us END, false)) END AS locked,
+    coalesce(h.shi >= h.lock_slo, false) OR coalesce(h.shi >= h.u_lock_slo, false) AS reported_late,
     CASE WHEN h.shi >= h.void_lo AND h.slo <= h.void_hi
          THEN CASE WHEN h.voids = 1 OR h.slo = -4611686018427387904 OR h.shi = 4611686018427387904 THEN true
                    WHEN h.void_bits IS NOT NULL
@@ -20,7 +24,7 @@ SELECT h.*,
                    ELSE h.slo <= string_split(h.void_his, ',')[
                        list_position(list_sort(list_append(string_split(h.void_los, ',')::BIGINT[], h.shi + 1)), h.shi + 1)::BIGINT - 1]::BIGINT
                    END
-         ELSE false END AS voided,
+         ELSE false END OR coalesce(h.shi >= h.u_void_lo AND h.slo <= h.u_void_hi, false) AS voided,
     -- Of a locked record: something shows that it was made after a locking fault.
     coalesce(h.byte_offset > h.own_late, false) OR coalesce(h.slo > h.late_s, false)
         OR coalesce(CASE WHEN h.stamp IS NOT NULL

@@ -40,22 +40,25 @@ mark AS MATERIALIZED (
     SELECT run_id, CASE WHEN scope = 'attempt' THEN attempt END AS attempt
     FROM i_mark WHERE scope IN ('run', 'attempt') AND verdict = 'inconclusive' AND NOT retracted
 )
-SELECT a.run_id, a.attempt, coalesce(f.locking, 0) > 0 AS locked, f.first_fault_rec_id,
+SELECT a.run_id, a.attempt, coalesce(f.locking, 0) + coalesce(u.locking, 0) > 0 AS locked, f.first_fault_rec_id,
     greatest(s.last_step, r.last_step) AS last_step, greatest(s.event_at, r.event_at) AS last_event_at,
     greatest(s.observed_at, r.observed_at) AS last_observed_at, coalesce(r.records, 0) AS mismatches,
     coalesce(r.records, 0) - coalesce(r.locked, 0) - coalesce(r.suspect, 0) AS admissible,
     coalesce(r.suspect, 0) AS suspect, coalesce(r.locked, 0) AS locked_records, coalesce(f.faults, 0) AS faults,
     EXISTS (SELECT 1 FROM mark m WHERE m.run_id = a.run_id AND (m.attempt IS NULL OR m.attempt = a.attempt)) AS marked,
-    d.from_kind, d.from_time, d.reason, d.who, d.declared_at, coalesce(f.locking, 0) AS locking_faults,
+    d.from_kind, d.from_time, d.reason, d.who, d.declared_at,
+    coalesce(f.locking, 0) + coalesce(u.locking, 0) AS locking_faults,
     f.candidates AS first_fault_candidates, coalesce(r.after_fault, 0) AS after_fault,
     coalesce(r.locked, 0) - coalesce(r.after_fault, 0) AS order_unknown,
     CASE WHEN coalesce(r.locked, 0) = coalesce(r.after_fault, 0) THEN ''
+         WHEN u.locking > 0 THEN 'let this store hear of the fault: tic-daemon watch --once'
          WHEN r.zoneless > 0 THEN 'set the time zone of their source in tic.toml'
          WHEN r.unstamped > 0 THEN 'print a time stamp on the line of each record'
          ELSE 'print a step in each record, and in the step lines of the process that fails' END AS would_help,
     coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin
 FROM known a
 LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt
+LEFT JOIN i_unheard u ON u.run_id = a.run_id AND u.attempt = a.attempt
 LEFT JOIN record r ON r.run_id = a.run_id AND r.attempt = a.attempt
 LEFT JOIN step s ON s.run_id = a.run_id AND s.attempt = a.attempt
 LEFT JOIN b_run_attempt d ON d.id = a.id;
@@ -63,14 +66,17 @@ LEFT JOIN b_run_attempt d ON d.id = a.id;
 -- Attempts and runs without what is counted from records: cheap whatever the number of records. Those that only a record
 -- of no known place names are not here.
 CREATE OR REPLACE VIEW attempt_states AS
-SELECT a.run_id, a.attempt, coalesce(f.locking, 0) > 0 AS locked, f.first_fault_rec_id, f.candidates AS first_fault_candidates,
-    coalesce(f.faults, 0) AS faults, coalesce(f.locking, 0) AS locking_faults,
+SELECT a.run_id, a.attempt, coalesce(f.locking, 0) + coalesce(u.locking, 0) > 0 AS locked, f.first_fault_rec_id,
+    f.candidates AS first_fault_candidates, coalesce(f.faults, 0) AS faults,
+    coalesce(f.locking, 0) + coalesce(u.locking, 0) AS locking_faults,
     EXISTS (
         SELECT 1 FROM i_mark m WHERE m.run_id = a.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
             AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = a.attempt))
     ) AS marked,
     coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, (SELECT min(store_id) FROM b_store) AS store_id
-FROM i_attempt a LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt;
+FROM i_attempt a
+LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt
+LEFT JOIN i_unheard u ON u.run_id = a.run_id AND u.attempt = a.attempt;
 
 CREATE OR REPLACE VIEW run_states AS
 WITH latest AS (
