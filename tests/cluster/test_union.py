@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from datetime import datetime, timedelta
@@ -12,8 +13,11 @@ import pytest
 from tests.cluster.fakes import Cluster
 from tic_daemon.errors import ConnectError, StoreError
 from tic_daemon.store import union
-from tic_daemon.store.reader import Tail
+from tic_daemon.store.failover import FailoverReader
+from tic_daemon.store.layout import STATE_DIR, StoreLayout
+from tic_daemon.store.reader import Reader, Tail
 from tic_daemon.store.sqlguard import SqlError, SqlRefused
+from tic_daemon.store.union import UnionReader
 from tic_daemon.store.union_tail import merged
 
 T0 = datetime(2026, 11, 29, 12, 0, 0)
@@ -89,6 +93,32 @@ def test_the_slowest_store_is_not_waited_for(tmp_path: Path) -> None:
     assert "no answer within 0.3 s" in cluster.reader.connection().detail
     assert cluster["b"].interrupted.is_set()
     cluster.reader.close()
+
+
+def test_a_store_that_may_not_be_looked_into_is_missing_and_hides_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = two(tmp_path)
+    shut = tmp_path / STATE_DIR / "other-0123456789ab"
+    shut.mkdir()
+    stat = Path.stat
+
+    def refused(path: Path, **how: bool) -> os.stat_result:
+        if path.is_relative_to(shut):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refused)
+
+    def opened(layout: StoreLayout) -> Reader:
+        return FailoverReader(layout) if layout.directory == shut else cluster.open(layout)
+
+    reader = UnionReader(tmp_path, opened)
+    found = reader.query("SELECT n FROM t", gather="SELECT sum(n)::BIGINT FROM part")
+    assert found.rows == [(10,)]
+    assert [text.partition(":")[0] for text in found.missing] == [shut.name] and "Permission denied" in found.missing[0]
+    cluster.reader.close()
+    reader.close()
 
 
 def test_a_wrong_query_is_the_persons_and_said_once(tmp_path: Path) -> None:
@@ -244,6 +274,7 @@ def test_of_two_daemons_on_the_same_logs_always_the_same_one_is_read(tmp_path: P
     assert cluster.reader.query("SELECT sum(n)::BIGINT FROM t").rows == [(5,)]
     cluster["a"].kind = "file"  # its daemon ended: it has not read on as the other did
     cluster["a"].db.execute("UPDATE t SET n = n * 1000")
+    assert cluster.reader.query("SELECT sum(n)::BIGINT FROM t").rows == [(5,)], "at once, not at the next look"
     again = type(cluster.reader)(tmp_path, cluster.open)
     assert again.query("SELECT sum(n)::BIGINT FROM t").rows == [(5,)]
     cluster.reader.close()

@@ -184,10 +184,11 @@ class Teller:
 class _Heard:
     """One file of another store, and how far it is read."""
 
-    __slots__ = ("bytes", "offset", "skipping", "trouble")
+    __slots__ = ("bytes", "inode", "offset", "skipping", "trouble")
 
     def __init__(self) -> None:
         self.offset = 0
+        self.inode = 0
         self.bytes = 0
         self.skipping = False
         self.trouble = ""
@@ -299,8 +300,9 @@ def _new_bytes(path: Path, heard: _Heard) -> tuple[bytes, int]:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise OSError("it is no file")
-        if status.st_size < heard.offset:  # another file by now: its lines come again, and known ones are left out
-            heard.offset, heard.skipping = 0, False
+        if status.st_size < heard.offset or status.st_ino != heard.inode:
+            # Another file by now: its lines come again, and known ones are left out.
+            heard.offset, heard.skipping, heard.inode = 0, False, status.st_ino
         if status.st_size == heard.offset:
             return b"", heard.offset
         if heard.bytes > STORE_BYTES:

@@ -176,8 +176,7 @@ class FailoverReader:
             self._looked = time.monotonic()
             self._layout = StoreLayout.of(self._layout.directory) or self._layout  # store.json may have come
             try:
-                owner = live_owner(self._layout.owner_file)
-                found = self._free(source) if owner is None else self._owned(source)
+                found = self._found(source)
             except TicError as error:
                 self._use(None)
                 if self._failed is None or self._failed.what != error.what:
@@ -185,6 +184,14 @@ class FailoverReader:
                 raise
             self._failed = None
             return found
+
+    def _found(self, source: Source | None) -> Source:
+        try:
+            owner = live_owner(self._layout.owner_file)
+            return self._free(source) if owner is None else self._owned(source)
+        except OSError as error:  # another user's directory, a file system that fails
+            why = error.strerror or str(error)
+            raise StoreError(f"{self._layout.directory} cannot be read: {why}", "may you read it?") from error
 
     def _owned(self, source: Source | None) -> Source:
         """Of a store that somebody owns: live, else the snapshot. Never the file."""

@@ -243,8 +243,16 @@ def _stores_in(state: Path) -> list[StoreLayout]:
         children = sorted(state.iterdir())
     except OSError:
         return []
-    found = [layout for child in children if child.is_dir() and (layout := StoreLayout.of(child))]
+    found = [layout for child in children if (layout := StoreLayout.of(child)) and _may_be_dir(child)]
     return sorted(found, key=_last_written, reverse=True)
+
+
+def _may_be_dir(path: Path) -> bool:
+    """True for what cannot be looked at: a store that cannot be read is there all the same, and is said to be."""
+    try:
+        return path.is_dir()
+    except OSError:
+        return True
 
 
 def spool_dir_of(target: Path) -> Path | None:
@@ -264,7 +272,7 @@ def spool_dir_of(target: Path) -> Path | None:
 
 def _last_written(layout: StoreLayout) -> float:
     newest = 0.0
-    for path in (layout.wal, layout.readable_database, layout.owner_file, layout.directory):
+    for path in (layout.wal, layout.database, layout.published, layout.owner_file, layout.directory):
         try:
             newest = max(newest, path.stat().st_mtime)
         except OSError:

@@ -89,9 +89,12 @@ class Answers(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Which logs the stores `of` had read when it was last looked (overlap.py), and what follows from that."""
+    """Which logs the stores had read when it was last looked (overlap.py), and what follows from that.
 
-    of: frozenset[str] = frozenset()
+    `of`: the stores and how each was reached then: one that is no longer live must not stand for one that is.
+    """
+
+    of: frozenset[tuple[str, str]] = frozenset()
     at: float = 0.0
     read: Mapping[str, Sequence[Log]] = field(default_factory=dict)
     hidden: Mapping[str, str] = field(default_factory=dict)
@@ -246,9 +249,10 @@ class UnionReader:
         """The same, after a look at the logs if that is due."""
         from tic_daemon.store import overlap  # noqa: PLC0415  only where there are several
 
-        names = frozenset(member.name for member in members)
+        names = {member.name for member in members}
+        reached = frozenset((member.name, member.reader.connection().kind) for member in members)
         known = self._overlap
-        if names != known.of or time.monotonic() - known.at >= OVERLAP_S:
+        if reached != known.of or time.monotonic() - known.at >= OVERLAP_S:
             read = dict(known.read)
             try:
                 answers = self._ask(members, overlap.logs_of, min(timeout_s, overlap.TIMEOUT_S))
@@ -262,7 +266,8 @@ class UnionReader:
             live = {member.name for member in members if member.reader.connection().kind == "live"}
             hidden = overlap.superseded(read, live)
             twice = overlap.shared({name: logs for name, logs in read.items() if name not in hidden})
-            self._overlap = Overlap(names, time.monotonic(), read, hidden, twice)
+            reached = frozenset((member.name, member.reader.connection().kind) for member in members)
+            self._overlap = Overlap(reached, time.monotonic(), read, hidden, twice)
         return self._without_hidden(members)
 
     # --- asking -----------------------------------------------------------------------------------------------------
@@ -393,8 +398,11 @@ def _part(member: Member, view: str, result: Result) -> Part:
 
 def _begun(layout: StoreLayout) -> bool:
     """Whether a daemon got as far as to own the directory or to leave something in it."""
-    told = (layout.owner_file, layout.daemon_file, layout.pointer_file, layout.readable_database)
-    return any(path.exists() for path in told)
+    told = (layout.owner_file, layout.daemon_file, layout.pointer_file, layout.database, layout.published)
+    try:
+        return any(path.exists() for path in told)
+    except OSError:  # it cannot be looked into: its reader says so, and it counts as missing
+        return True
 
 
 def _overall(members: Sequence[Member], stores: Sequence[Connection]) -> tuple[_State, str]:
