@@ -465,6 +465,25 @@ def test_logs_of_a_store_that_knows_no_run_are_of_the_only_run_elsewhere(node: C
     assert ask(writer, "SELECT run_id FROM attempts") == [("jobs",)]
 
 
+def test_a_console_line_before_another_nodes_is_no_copy_of_it(node: Callable[[str], Writer]) -> None:
+    """Containers on two nodes have processes of one pid, which say the same in their turn."""
+    writer = node("node-a")
+    records = [Mismatch(At(40 * n, 40, n + 1, step=n), run="r1") for n in range(10)]
+    writer.commit([delta(*records, offset=400, run_hint="r1", run_how="config")])
+    line = confirmed(0, pid=77, step=3, stamp=NOON, stamp_utc=True, stamp_res_us=1)
+    writer.commit([delta(line, name="console.log", offset=40, run_hint="r1", run_how="config", console=True)])
+    standing = "SELECT list(step ORDER BY step) FROM mismatches WHERE admissibility = 'admissible'"
+    assert ask(writer, standing) == [([0, 1],)]
+    later = {"lo_us": NOON_US + 3_600_000_000, "hi_us": NOON_US + 3_600_001_000}
+    at_eight = {"exact": True, "step": 8, "slo": 8, "shi": 8, "line_slo": 8, "line_shi": 8}
+    writer.commit([], remote=[told(pid=77, text="boom", **later, **at_eight)])
+    assert ask(writer, standing) == [([0, 1],)]
+    assert ask(writer, "SELECT count(*) FROM faults WHERE locks") == [(2,)]
+    # One that was written before the console shows it is the original.
+    writer.commit([], remote=[told(pid=77, text="boom", revision=2, lo_us=NOON_US, **at_eight)])
+    assert ask(writer, "SELECT host FROM faults WHERE locks") == [("node-b",)]
+
+
 # --- a store whose daemon has ended ---------------------------------------------------------------------------------------
 
 

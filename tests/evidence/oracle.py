@@ -425,12 +425,13 @@ class Oracle:
         return found
 
     def _copy(self, row: Row) -> bool:
-        """A console's copy of a line that stands in the worker's own file."""
+        """A console's copy of a line that stands in the worker's own file: not what is surely earlier than it."""
         if not self.w.sources[row.src].console or row.pid is None:
             return False
-        run = self.run_of(row.src, row.gen, row.off)
+        run, when = self.run_of(row.src, row.gen, row.off), self.when(row)
         return any(
             not self.w.sources[o.src].console and o.verdict == "confirmed"
+            and not self.earlier((when, Span()), (self.when(o), Span()), MARGIN, 0)
             and not self.w.rules.get(o.kind, Rule()).node_scope
             and (o.pid, o.kind, o.text) == (row.pid, row.kind, row.text) and self.run_of(o.src, o.gen, o.off) == run
             for o in self.w.of("fault")

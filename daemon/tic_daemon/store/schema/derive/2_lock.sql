@@ -184,13 +184,14 @@ given AS (
               WHERE rec_id IN (SELECT rec_id FROM homeless)
 ),
 -- A console forwards lines of workers. A copy of a line that stands in the worker's own file does nothing of itself: the
--- worker's line, with its better bounds, acts.
+-- worker's line, with its better bounds, acts. What is surely earlier than all such lines is no copy: containers on several
+-- nodes have processes of one pid.
 original AS MATERIALIZED (
-    SELECT run_id, pid, kind, text, min(rec_id) AS rec_id FROM (
-        SELECT run_id, pid, kind, text, rec_id FROM timed
+    SELECT run_id, pid, kind, text, min(rec_id) AS rec_id, min(coalesce(lo_us, -4611686018427387904)) AS lo_us FROM (
+        SELECT run_id, pid, kind, text, rec_id, CASE WHEN lo_clk = 0 THEN lo_us END AS lo_us FROM timed
         WHERE NOT console AND pid IS NOT NULL AND verdict = 'confirmed' AND NOT node_scope
         UNION ALL
-        SELECT run_id, pid, kind, text, rec_id FROM t_told_fault_ WHERE NOT console AND pid IS NOT NULL AND NOT node_scope
+        SELECT run_id, pid, kind, text, rec_id, lo_us FROM t_told_fault_ WHERE NOT console AND pid IS NOT NULL AND NOT node_scope
     ) GROUP BY run_id, pid, kind, text
 ),
 fault AS MATERIALIZED (
@@ -201,7 +202,9 @@ fault AS MATERIALIZED (
         t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND o.rec_id IS NULL AS acts
     FROM timed t
     LEFT JOIN given m ON m.rec_id = t.rec_id
+    CROSS JOIN t_lock_setting_ g
     LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN t.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
+        AND o.lo_us <= coalesce(CASE WHEN t.hi_clk = 0 THEN t.hi_us + g.margin_us END, 4611686018427387904)
 ),
 -- What its process did afterwards: ends of steps, records, metrics. Asked of few processes.
 asking AS MATERIALIZED (
@@ -309,7 +312,9 @@ told AS (
     JOIN t_told_fault_ t ON t.told_rec_id = g.told_rec_id
     JOIN here h ON h.run_id = g.run_id
     LEFT JOIN later_attempt l ON l.told_rec_id = g.told_rec_id AND l.run_id = g.run_id
+    CROSS JOIN t_lock_setting_ v
     LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN g.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
+        AND o.lo_us <= coalesce(t.hi_us + v.margin_us, 4611686018427387904)
 ),
 judged AS MATERIALIZED (
     SELECT rec_id, run_id, run_how, lo_attempt, hi_attempt, source_id, generation, byte_offset, pos, host, console, proc, pid, wkey,
