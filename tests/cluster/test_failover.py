@@ -6,6 +6,8 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from tests.cluster.fakes import SINCE, FakeReader
 from tic_daemon.errors import ConnectError, StoreError
 from tic_daemon.store import failover
+from tic_daemon.store.check import stale
 from tic_daemon.store.failover import FailoverReader, Openers
 from tic_daemon.store.layout import StoreLayout, local_host
 from tic_daemon.store.owner import Process
@@ -215,6 +218,20 @@ def test_of_a_copy_and_a_snapshot_the_newer_one_is_read(tmp_path: Path) -> None:
     store.layout.published.write_bytes(b"xx")
     os.utime(store.layout.snapshot_dir / "manifest.json", (SINCE.timestamp(), SINCE.timestamp()))
     until(lambda: store.ask() == "file")
+    store.reader.close()
+
+
+def test_the_snapshot_of_a_daemon_that_never_closed_its_store_is_not_taken_for_all(tmp_path: Path) -> None:
+    store = Store(tmp_path, host="node7")
+    store.publish()
+    store.layout.owner_file.write_text(json.dumps({"host": "node7", "pid": 4711}))
+    os.utime(store.layout.owner_file, (SINCE.timestamp(), SINCE.timestamp()))  # its node is gone
+    assert store.ask() == "snapshot"
+    told = store.reader.connection()
+    assert "pid 4711 on node7 ended without closing" in told.detail and "--take-over" in told.hint
+    assert stale(replace(told, data_at=SINCE), SINCE.replace(tzinfo=UTC) + timedelta(minutes=2))
+    store.layout.owner_file.unlink()  # taken over, and ended in order
+    until(lambda: store.ask() == "snapshot" and store.reader.connection().detail == "")
     store.reader.close()
 
 

@@ -2,9 +2,9 @@
 
 The latest attempt counts: a person opens a new one after a fault, and what older ones showed is named, not counted.
 
-    15  a store that cannot be read, or was read from a snapshot over a minute old though its daemon should live;
-        unknown run; no record in the attempt; records, and none is evidence without a lock or a mark to explain it; or
-        its logs are longer than what was read of them, and a fault may stand in the rest
+    15  a store that cannot be read, or was read from a snapshot over a minute old though its daemon should live, or
+        ended without closing it; unknown run; no record in the attempt; records, and none is evidence without a lock or
+        a mark to explain it; or its logs are longer than what was read of them, and a fault may stand in the rest
     13  a fault locks the attempt
     12  a person marked the run or the attempt; or marked records, and no evidence is left
     14  bytes of the run's logs are lost, or cannot be read
@@ -246,7 +246,10 @@ def _stores(reader: _Asked) -> Findings:
 
 
 def stale(store: Connection, now: datetime) -> bool:
-    """Whether a store is read from a snapshot over a minute old though its daemon should live. `now` is aware."""
+    """Whether a store is read from a snapshot over a minute old that is not all: its daemon should live, or was killed.
+
+    `now` is aware.
+    """
     if store.kind != "snapshot" or not store.detail or store.data_at is None:
         return False
     return now.astimezone(UTC).replace(tzinfo=None) - store.data_at > STALE

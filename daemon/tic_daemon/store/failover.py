@@ -26,7 +26,7 @@ from typing import Literal
 from tic_daemon.errors import ConnectError, StoreError, StoreVersionError, TicError
 from tic_daemon.store import reach
 from tic_daemon.store.layout import StoreLayout, read_json
-from tic_daemon.store.owner import live_owner
+from tic_daemon.store.owner import Process, live_owner, take_over_command
 from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Connection, Reader, Result, Tail
 from tic_daemon.store.sqlguard import SqlError, SqlRefused
 
@@ -73,6 +73,7 @@ class FailoverReader:
         self._source: Source | None = None
         self._number = 0
         self._trouble: ConnectError | None = None  # why the endpoint is not read though somebody owns the store
+        self._lease: Process | None = None  # of a daemon that ended without giving the store up
         self._failed: TicError | None = None  # why nothing at all can be read
         self._since = _utcnow()
         self._looked = float("-inf")
@@ -143,6 +144,13 @@ class FailoverReader:
         told = source.reader.connection()
         if source.kind == "snapshot" and trouble is not None:
             return replace(told, detail=trouble.what, hint=trouble.hint)
+        lease = self._lease
+        if source.kind == "snapshot" and lease is not None:
+            what = f"pid {lease.pid} on {lease.host} ended without closing {self._layout.directory.name}"
+            return replace(
+                told, detail=f"{what}: what came after its last snapshot is not read",
+                hint=take_over_command(self._layout.state_dir) + f"   on {lease.host} reads the rest",
+            )  # fmt: skip
         return told
 
     def interrupt(self) -> None:
@@ -216,6 +224,7 @@ class FailoverReader:
     def _free(self, source: Source | None) -> Source:
         """Of a store that nobody owns: the file, or what was published last if that is newer or all there is."""
         self._trouble = None
+        self._lease = Process.read(self._layout.owner_file)
         kinds = self._places()
         if source is not None and kinds and source.kind == kinds[0]:
             return source
