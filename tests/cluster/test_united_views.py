@@ -29,6 +29,7 @@ QUESTIONS = [
     "SELECT run_id, attempt, state, locked, faults, marked, named_by_us, sources FROM run_states ORDER BY ALL",
     "SELECT run_id, attempt, locked, last_step, last_event_at, mismatches, faults, locking_faults, marked, from_kind, reason,"
     " who, declared_at FROM attempts ORDER BY ALL",
+    "SELECT run_id, attempt, locked, faults, locking_faults, marked FROM attempt_states ORDER BY ALL",
     "SELECT run_id, attempt, faults FROM locks ORDER BY ALL",
     "SELECT run_id, attempt, count(*), min(step), max(event_at), sum(value) FROM mismatches GROUP BY ALL ORDER BY ALL",
     "SELECT run_id, attempt, severity, kind, verdict, locks, host, step, path, byte_offset FROM faults ORDER BY ALL",

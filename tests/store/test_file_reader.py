@@ -233,3 +233,16 @@ def test_tail_says_that_the_file_changed_and_keeps_it_closed(layout: StoreLayout
     with pytest.raises(ConnectError):
         while True:
             reader.tail(reader.tail().position, wait_s=60)
+
+
+@pytest.mark.parametrize(("version", "words"), [(1, "watch --once"), (None, "is empty")])
+def test_a_store_that_lacks_what_is_read_says_what_to_do(tmp_path: Path, version: int | None, words: str) -> None:
+    """Of an older program, or made and never written: not a query that fails over a name."""
+    path = tmp_path / "old.duckdb"
+    with duckdb.connect(str(path)) as con:
+        if version is not None:
+            con.execute("CREATE TABLE store (store_id VARCHAR, schema_version INTEGER)")
+            con.execute("INSERT INTO store VALUES ('abc', ?)", [version])
+    with pytest.raises(StoreError, match=words):
+        open_reader(path)
+    duckdb.connect(str(path)).close()  # and lets go of it

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tic_daemon.errors import ConnectError, StoreError, StoreVersionError, TicError
+from tic_daemon.errors import ConnectError, StoreError, TicError
 from tic_daemon.store import migrate
 from tic_daemon.store.duck_reader import DuckReader, base_config, without_locks
 from tic_daemon.store.fingerprint import fingerprint
@@ -105,8 +105,12 @@ class FileReader(DuckReader):
                     con.execute("SET GLOBAL TimeZone = 'UTC'")
                     con.execute("SET enable_external_access = false")
                     con.execute("SET lock_configuration = true")
-            migrate.refuse_newer(migrate.store_version(con))
-        except StoreVersionError:
+            version = migrate.store_version(con)
+            migrate.refuse_newer(version)
+            if version == 0:
+                raise StoreError(f"{self._path} is empty: no daemon has written it yet", "start `tic-daemon watch`")
+            migrate.refuse_older(version)
+        except StoreError:
             con.close()
             raise
         except duckdb.Error as error:

@@ -58,6 +58,16 @@ def refuse_newer(version: int, schema: Path | None = None) -> None:
         )
 
 
+def refuse_older(version: int, schema: Path | None = None) -> None:
+    """Raises StoreVersionError if the store lacks what this program reads: only a daemon brings it forward."""
+    known = program_version(schema)
+    if version < known:
+        raise StoreVersionError(
+            f"the store has schema version {version} of an older program; this one (tic {__version__}) reads {known}",
+            "`tic-daemon watch --once` on its workspace brings it forward; any DuckDB client reads it as it is",
+        )
+
+
 def migrate(
     con: duckdb.DuckDBPyConnection, store_id: str, workspace: str, host: str, now: datetime, schema: Path | None = None
 ) -> int:
