@@ -40,12 +40,7 @@ from tic_tui.model import Demand, FaultsView, MismatchesView, RunsView, RunView 
 from tic_tui.neighbours import Lookout  # noqa: E402
 from tic_tui.readings import AnyView, Readings, Which  # noqa: E402
 from tic_tui.saying import Sayer, Saying  # noqa: E402
-from tic_tui.screens.base import View  # noqa: E402
-from tic_tui.screens.dialog import SearchDialog  # noqa: E402
-from tic_tui.screens.faults import FaultsScreen  # noqa: E402
-from tic_tui.screens.inspect import InspectScreen  # noqa: E402
-from tic_tui.screens.mismatches import MismatchesScreen  # noqa: E402
-from tic_tui.screens.run import RunScreen  # noqa: E402
+from tic_tui.screens.base import Drawn, View  # noqa: E402
 from tic_tui.screens.runs import RunsScreen  # noqa: E402
 from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
 
@@ -55,6 +50,25 @@ _NOTICE_S = 6.0
 
 def _now() -> datetime:
     return datetime.now(UTC)
+
+
+# Screens but the first are loaded when they are gone to: a fifth of the time to the first paint.
+def _run_screen() -> View:
+    from tic_tui.screens.run import RunScreen  # noqa: PLC0415
+
+    return RunScreen()
+
+
+def _mismatches_screen() -> View:
+    from tic_tui.screens.mismatches import MismatchesScreen  # noqa: PLC0415
+
+    return MismatchesScreen()
+
+
+def _faults_screen() -> View:
+    from tic_tui.screens.faults import FaultsScreen  # noqa: PLC0415
+
+    return FaultsScreen()
 
 
 class TicApp(App[str | None], inherit_bindings=False):
@@ -71,9 +85,9 @@ class TicApp(App[str | None], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = False
     MODES: ClassVar = {
         bindings.RUNS: RunsScreen,
-        bindings.RUN: RunScreen,
-        bindings.MISMATCHES: MismatchesScreen,
-        bindings.FAULTS: FaultsScreen,
+        bindings.RUN: _run_screen,
+        bindings.MISMATCHES: _mismatches_screen,
+        bindings.FAULTS: _faults_screen,
     }
     DEFAULT_MODE = bindings.RUNS
 
@@ -185,10 +199,11 @@ class TicApp(App[str | None], inherit_bindings=False):
         return next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
 
     def _draw(self) -> None:
-        if (view := self.view) is not None:
+        view, front = self.view, self.screen
+        if view is not None:
             view.refresh_all()
-        if isinstance(self.screen, SearchDialog):
-            self.screen.refresh_all()
+        if front is not view and isinstance(front, Drawn):
+            front.refresh_all()
 
     def _tick(self) -> None:
         if not self.is_headless and terminal.is_gone():
@@ -253,7 +268,7 @@ class TicApp(App[str | None], inherit_bindings=False):
     async def go(self, mode: str) -> None:
         """To one of the numbered screens itself, not to a record that was opened from it before."""
         await self.switch_mode(mode)
-        while isinstance(self.screen, InspectScreen):
+        while isinstance(self.screen, View) and self.screen.name_in_table == bindings.INSPECT:
             await self.pop_screen()
 
     async def show_run(self, run_id: str | None = None) -> None:
@@ -264,6 +279,8 @@ class TicApp(App[str | None], inherit_bindings=False):
 
     async def show_mismatches(self, *, run_id: str | None = None, ask: bool = False) -> None:
         """To screen 3: of this run, or as it was left; `ask` opens the filter dialog there."""
+        from tic_tui.screens.mismatches import MismatchesScreen  # noqa: PLC0415
+
         await self.go(bindings.MISMATCHES)
         if isinstance(view := self.view, MismatchesScreen):
             if run_id is not None:

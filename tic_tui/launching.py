@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tic_daemon.errors import ConfigError
-from tic_tui.screens.help import HelpScreen
-from tic_tui.screens.palette import Choice, PaletteScreen, choices
 from tic_tui.theming import Look
 
 if TYPE_CHECKING:
     from tic_tui.app import TicApp
+    from tic_tui.screens.palette import Choice
 
 
 class Launcher:
@@ -22,10 +21,14 @@ class Launcher:
 
     async def show_help(self, screen: str) -> None:
         """All keys of a screen."""
+        from tic_tui.screens.help import HelpScreen  # noqa: PLC0415  the first paint does not wait for dialogs
+
         await self._app.push_screen(HelpScreen(screen), self._run_action)
 
     async def show_palette(self, screen: str) -> None:
         """Everything that can be gone to or done, by its letters."""
+        from tic_tui.screens.palette import PaletteScreen, choices  # noqa: PLC0415
+
         app = self._app
         entries = choices(app.keymap, screen, app.runs_view, app.run_view, sorted(app.wardrobe.looks))
         await app.push_screen(PaletteScreen(entries), self._run_choice)

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from tic_tui.model import RunView
-from tic_tui.screens.mark import MarkScreen, RetractScreen, Said
 
 if TYPE_CHECKING:
     from tic_tui.app import TicApp
+    from tic_tui.screens.mark import Said
 
-Sayer = Callable[[Said], str]  # writes one fsynced line, returns its id
+Sayer = Callable[["Said"], str]  # writes one fsynced line, returns its id
 _LATE_S: Final = 1.5  # a mark that no reading shows after this is "not yet recorded"
 
 
@@ -43,6 +43,8 @@ class Saying:
         if (about := app.view.target_run()) is None:
             app.tell("nothing is selected")
             return
+        from tic_tui.screens.mark import MarkScreen  # noqa: PLC0415  the first paint does not wait for dialogs
+
         await app.push_screen(MarkScreen(verdict, *about), self._write)
 
     async def ask_retract(self) -> None:
@@ -58,6 +60,8 @@ class Saying:
         if not marks:
             app.tell("this run has no mark in force")
             return
+        from tic_tui.screens.mark import RetractScreen  # noqa: PLC0415
+
         await app.push_screen(RetractScreen(about[0], marks), self._write)
 
     def _write(self, said: Said | None) -> None:

@@ -26,6 +26,7 @@ async def main():
         assert "reading the store" in app.frame_text() or "cannot be read" in app.frame_text()
 asyncio.run(main())
 print(sorted(set(sys.modules) & set({heavy})))
+print(sorted(n for n in sys.modules if n.startswith("tic_tui.screens.")))
 """
 
 
@@ -40,7 +41,11 @@ def python(code: str) -> str:
 
 
 def test_first_paint_loads_no_engine() -> None:
-    assert python(FIRST_PAINT.replace("{heavy}", repr(HEAVY))) == "[]"
+    heavy, screens = python(FIRST_PAINT.replace("{heavy}", repr(HEAVY))).splitlines()
+    assert heavy == "[]"
+    assert screens == "['tic_tui.screens.base', 'tic_tui.screens.runs']", (
+        "other screens are loaded when they are gone to"
+    )
 
 
 def test_bindings_and_render_load_no_toolkit() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -14,6 +14,15 @@ from tic_tui.model import Demand
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome
 from tic_tui.widgets.painted import Listing, Painted, tic_app
+
+
+@runtime_checkable
+class Drawn(Protocol):
+    """A screen or dialog that draws what the app holds, again on every reading and tick."""
+
+    def refresh_all(self) -> None:
+        """Draws it now."""
+        ...
 
 
 class View(Screen[None], inherit_bindings=False):
