@@ -28,7 +28,7 @@ from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
 from tic_daemon.store.rows import SourceDelta
-from tic_daemon.store.spool import SpoolReader, overlay
+from tic_daemon.store.spool import PatientSpool, SpoolReader, overlay
 from tic_daemon.store.writer import StoreFull, Writer
 
 log = logging.getLogger("tic-daemon")
@@ -128,7 +128,7 @@ class Daemon:
             roots, config, self._writer.cursors(), self._scanner, sources=self._writer.sources()
         )
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
-        self._spool = SpoolReader(layout)
+        self._spool = PatientSpool(SpoolReader(layout))
         self._publisher: Publisher | None = None
         if config.store.snapshot_s > 0:
             self._publisher = Publisher(

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from tic_daemon.config import LockConfig, load_config
 from tic_daemon.ending import Ending
 from tic_daemon.scheduler import Start, start_of
 from tic_daemon.sources.layouts import torchrun_attempt
+from tic_daemon.store import spool
 from tic_daemon.store.layout import StoreLayout
 
 RECORD = (
@@ -262,6 +264,32 @@ def test_restarts_of_torchrun(workspace: Path) -> None:
             (1, 1, "suspect"), (2, 2, "admissible"), (3, 3, "locked"), (4, 4, "admissible"), (1, 9, "admissible"),
         ]  # fmt: skip
     assert tic("check", "r", "--at", workspace).returncode == 0
+
+
+def test_a_spool_that_hangs_delays_no_log(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state directory is shared; its server may be away while a node's own logs grow."""
+    write(workspace, "rank_0.err", RECORD.format(run="r", step=1, second=1))
+    daemon = Job(workspace, SLURM_JOB_ID="1")
+    path = store(workspace)
+    files, back = spool._files, threading.Event()
+
+    def hanging(directory: Path) -> Iterator[tuple[Path, int]]:
+        back.wait(60)
+        return files(directory)
+
+    monkeypatch.setattr(spool, "_files", hanging)
+    spool.Spool.at(workspace).mark("r", reason="tokenizer")
+    wal = path.with_name(path.name + ".wal")
+    try:
+        time.sleep(1.0)  # a look hangs by now
+        size = wal.stat().st_size
+        write(workspace, "rank_0.err", RECORD.format(run="r", step=2, second=2))
+        wait_until(lambda: wal.stat().st_size > size, 20)
+        assert not back.is_set()
+    finally:
+        back.set()
+    daemon.stop()
+    assert ask(path, "SELECT count(*), (SELECT count(*) FROM marks) FROM mismatches") == [(2, 1)]
 
 
 def test_systemd_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

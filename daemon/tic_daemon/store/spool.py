@@ -2,6 +2,7 @@
 
     Spool         appends lines; works with a live daemon, without one, after the run, and from another host
     SpoolReader   the daemon's side: lines not yet taken in, by file and offset
+    PatientSpool  the same, for a thread that must not wait for a file system
     overlay       a reader's side: all lines as the JSON text of the session variable `spool` (000_base.sql)
 
 A line is a JSON object: {"id", "kind": "mark" | "attempt", ...columns of table mark or run_attempt}, an attempt's with
@@ -18,6 +19,7 @@ import re
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -202,6 +204,45 @@ class SpoolReader:
     def taken(self, pending: Pending) -> None:
         """Says that the lines of `pending` are committed."""
         self._offsets.update(pending.offsets)
+
+
+class PatientSpool:
+    """A `SpoolReader` that delays nobody: the spool may lie on a network mount that hangs.
+
+    Each look is made in a thread. One that takes longer than `patience_s` is not waited for; what it finds is given
+    when it is there.
+    """
+
+    def __init__(self, reader: SpoolReader, patience_s: float = 1.0) -> None:
+        self._reader, self._patience_s = reader, patience_s
+        self._look: Future[Pending] | None = None
+        self._late = False
+
+    def pending(self) -> Pending:
+        """See `SpoolReader.pending`; nothing while a look does not come to its end."""
+        if self._look is None:
+            look = self._look = Future()
+            threading.Thread(target=self._run, args=(look,), name="tic-spool", daemon=True).start()
+        look = self._look
+        wait([look], 0.0 if self._late else self._patience_s)
+        if not look.done():
+            if not self._late:
+                log.warning("the spool does not answer; marks and attempts wait, logs are read on")
+            self._late = True
+            return Pending()
+        self._look, self._late = None, False
+        return look.result()
+
+    def taken(self, pending: Pending) -> None:
+        """See `SpoolReader.taken`."""
+        if pending:
+            self._reader.taken(pending)
+
+    def _run(self, look: Future[Pending]) -> None:
+        try:
+            look.set_result(self._reader.pending())
+        except BaseException as error:  # noqa: BLE001  raised where it is asked for
+            look.set_exception(error)
 
 
 def overlay(directory: Path) -> str | None:
