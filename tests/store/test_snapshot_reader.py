@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 import time
@@ -172,10 +173,40 @@ def test_a_manifest_that_no_daemon_wrote(
 def test_views_that_no_daemon_wrote(writer: Writer, publish: Callable[[], None]) -> None:
     (path,) = writer.layout.snapshot_dir.glob("views-*")
     size = path.stat().st_size
-    for sql in ("DROP TABLE cursor", "CREATE VIEW a AS SELECT 1; DROP TABLE cursor", "ATTACH '/tmp/x.duckdb'"):
+    for sql in (
+        "CREATE TABLE a AS SELECT sum(range) FROM range(1000000000000)",
+        "DROP TABLE cursor",
+        "CREATE VIEW a AS SELECT 1; DROP TABLE cursor",
+        "ATTACH '/tmp/x.duckdb'",
+    ):
         path.write_text(json.dumps([["a", sql]]).ljust(size))
         with pytest.raises(StoreError):
             SnapshotReader(writer.layout)
+
+
+def test_pipes_links_and_other_stores_are_no_snapshot(
+    writer: Writer, publish: Callable[[], None], tmp_path: Path
+) -> None:
+    """A pipe without a writer would be waited for, and for ever."""
+    directory = writer.layout.snapshot_dir
+    manifest = directory / MANIFEST
+    text = manifest.read_text()
+    (piece,) = directory.glob("mismatch-*")
+    outside = piece.rename(tmp_path / "outside.parquet")
+    piece.symlink_to(outside)
+    with pytest.raises(StoreError, match="is no file"):
+        SnapshotReader(writer.layout)
+    piece.unlink()
+    outside.rename(piece)
+    manifest.write_text(text.replace(writer.store_id, "0" * 12))
+    with pytest.raises(StoreError, match="another one"):
+        SnapshotReader(writer.layout)
+    manifest.unlink()
+    os.mkfifo(manifest)
+    with pytest.raises(StoreError, match="cannot be used"):
+        SnapshotReader(writer.layout)
+    os.mkfifo(writer.layout.pointer_file)
+    assert StoreLayout.of(writer.layout.directory) == writer.layout
 
 
 def test_a_newer_snapshot_is_refused(writer: Writer, publish: Callable[[], None]) -> None:

@@ -25,6 +25,7 @@ import time
 import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from tic_daemon.errors import StoreError
 from tic_daemon.store import place
@@ -297,11 +298,20 @@ def write_private_json(path: Path, value: dict[str, object]) -> None:
 def read_json(path: Path) -> dict[str, object]:
     """The object in a small JSON file; empty if it is missing, torn, too large or not an object."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             value = json.loads(file.read(1 << 20))
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Opens for reading what another user may have put there: a pipe without a writer is empty, and waits for none.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def _lock_if_possible(fd: int) -> None:

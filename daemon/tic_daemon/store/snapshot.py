@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tic_daemon.errors import StoreError
-from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.layout import StoreLayout, open_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 FORMAT = 1
 MANIFEST_BYTES = 16 << 20
+VIEWS_BYTES = 4 << 20
 
 # How the values of a type go through Parquet: as they are, or as text that DuckDB casts back (BIT, HUGEINT, ...).
 CARRIED = re.compile(r"(BOOLEAN|TINYINT|SMALLINT|INTEGER|BIGINT|UBIGINT|FLOAT|DOUBLE|VARCHAR|TIMESTAMP|DATE)(\[\])*")
@@ -147,7 +148,7 @@ def read_manifest(directory: Path) -> Snapshot:
     """
     path = directory / MANIFEST
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             text = file.read(MANIFEST_BYTES)
     except OSError as error:
         raise StoreError(f"no snapshot can be read at {path}: {error.strerror or error}") from error
@@ -182,12 +183,14 @@ def make_views(con: duckdb.DuckDBPyConnection, directory: Path, snapshot: Snapsh
     """
     path = directory / snapshot.views.name
     try:
-        views = [(str(name), str(sql)) for name, sql in json.loads(path.read_text(encoding="utf-8"))]
+        with open_file(path) as file:
+            views = [(str(name), str(sql)) for name, sql in json.loads(file.read(VIEWS_BYTES))]
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"the snapshot's views {path} cannot be read: {str(error)[:200]}") from error
     for name, sql in views:
         statements = con.extract_statements(sql)
-        if len(statements) != 1 or statements[0].type.name != "CREATE":
+        # A view is bound and not run; CREATE TABLE AS would be.
+        if len(statements) != 1 or statements[0].type.name != "CREATE" or not sql.startswith("CREATE VIEW "):
             raise StoreError(f"{path} holds what is no view: {name[:60]!r}", "no daemon of tic wrote it")
         con.execute(statements[0])
 

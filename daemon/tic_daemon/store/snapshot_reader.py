@@ -11,6 +11,7 @@ be read again.
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -146,6 +147,8 @@ class SnapshotReader(DuckReader):
         """The connection on what is published now."""
         for last_try in (False, True):
             newest = read_manifest(self._directory)
+            if self._layout is not None and newest.store_id != self._layout.store_id:
+                raise StoreError(f"the snapshot in {self._directory} is of store {newest.store_id[:40]!r}, another one")
             if self._con is not None and self._snapshot is not None and newest.id == self._snapshot.id and not last_try:
                 try:
                     self._check_files(newest.pieces())
@@ -170,12 +173,15 @@ class SnapshotReader(DuckReader):
         for piece in pieces:
             path = self._directory / piece.name
             try:
-                size = path.stat().st_size
+                status = path.lstat()
             except OSError as error:
                 raise _Vanished(
                     f"the snapshot in {self._directory} is not whole: {piece.name}: {error.strerror or error}",
                     "its daemon publishes another one within seconds, if it runs",
                 ) from error
+            size = status.st_size
+            if not stat.S_ISREG(status.st_mode):
+                raise StoreError(f"{path} is no file", "no daemon of tic wrote it")
             if size != piece.bytes:
                 raise _Vanished(
                     f"the snapshot in {self._directory} is not whole: {piece.name} has {size} of {piece.bytes} bytes",
