@@ -12,11 +12,12 @@ SELECT h.*,
                    THEN h.shi >= string_split(h.ss, ',')[
                        list_position(list_sort(list_append(string_split(h.xs, ',')::BIGINT[], h.x + 1)), h.x + 1)::BIGINT - 1]::BIGINT
                    ELSE false END
-           OR (h.u_locks AND NOT h.shi < h.u_slo AND NOT coalesce(
+           OR CASE WHEN h.u_locks THEN NOT h.shi < h.u_slo AND NOT coalesce(
                 CASE WHEN h.stamp_utc OR h.zone_s IS NOT NULL THEN epoch_us(h.stamp) + h.stamp_res_us
-                     - CASE WHEN h.stamp_utc THEN 0 ELSE h.naive_shift_us END < h.u_lo_us END, false)) END AS locked,
-    coalesce(h.shi >= h.lock_slo, false) OR coalesce(h.shi >= h.u_lock_slo, false) AS reported_late,
-    CASE WHEN h.shi >= h.void_lo AND h.slo <= h.void_hi
+                     - CASE WHEN h.stamp_utc THEN 0 ELSE h.naive_shift_us END < h.u_lo_us END, false) ELSE false END END AS locked,
+    coalesce(h.shi >= h.lock_slo, false) AS reported_late,
+    CASE WHEN h.shi >= h.u_void_lo AND h.slo <= h.u_void_hi THEN true
+         WHEN h.shi >= h.void_lo AND h.slo <= h.void_hi
          THEN CASE WHEN h.voids = 1 OR h.slo = -4611686018427387904 OR h.shi = 4611686018427387904 THEN true
                    WHEN h.void_bits IS NOT NULL
                    THEN get_bit(h.void_bits, greatest(h.slo - h.void_lo, 0)::INTEGER) = 1
@@ -24,7 +25,7 @@ SELECT h.*,
                    ELSE h.slo <= string_split(h.void_his, ',')[
                        list_position(list_sort(list_append(string_split(h.void_los, ',')::BIGINT[], h.shi + 1)), h.shi + 1)::BIGINT - 1]::BIGINT
                    END
-         ELSE false END OR coalesce(h.shi >= h.u_void_lo AND h.slo <= h.u_void_hi, false) AS voided,
+         ELSE false END AS voided,
     -- Of a locked record: something shows that it was made after a locking fault.
     coalesce(h.byte_offset > h.own_late, false) OR coalesce(h.slo > h.late_s, false)
         OR coalesce(CASE WHEN h.stamp IS NOT NULL
