@@ -313,7 +313,9 @@ told AS (
     JOIN here h ON h.run_id = g.run_id
     LEFT JOIN later_attempt l ON l.told_rec_id = g.told_rec_id AND l.run_id = g.run_id
     CROSS JOIN t_lock_setting_ v
-    LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN g.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
+    -- A line of no known run is no copy of what a run's worker wrote, as where one store holds both.
+    LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN CASE WHEN g.loose THEN t.run_id ELSE g.run_id END END
+        AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
         AND o.lo_us <= coalesce(t.hi_us + v.margin_us, 4611686018427387904)
 ),
 judged AS MATERIALIZED (
