@@ -172,8 +172,10 @@ def test_what_was_refuted_locks_nowhere_and_a_new_attempt_starts_clean(nodes: tu
             )  # type: ignore[misc]
             assert node.told()[0][3] == faults, "the old attempt keeps its fault"
         reader = a.reader()
-        found = reader.query("SELECT attempt, admissibility FROM mismatches ORDER BY attempt").rows
+        standing = "SELECT attempt, admissibility FROM mismatches ORDER BY attempt"
+        # The attempt may be there before the line that was written after it is read.
+        wait_until(lambda: len(reader.query(standing).rows) == 2, LIMIT_S)
+        assert reader.query(standing).rows == [(1, "locked"), (2, "admissible")]
         reader.close()
-        assert found == [(1, "locked"), (2, "admissible")]
     finally:
         end(a, b)
