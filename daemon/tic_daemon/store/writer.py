@@ -14,20 +14,18 @@ import logging
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
-from tic_daemon.scan.events import Event
 from tic_daemon.store import declared as declare
 from tic_daemon.store import migrate, restore
-from tic_daemon.store.columns import EVENT_TABLES, STAMP, Batch
+from tic_daemon.store.columns import STAMP
 from tic_daemon.store.declared import Cut, Declared
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
@@ -39,12 +37,11 @@ from tic_daemon.store.rows import (
     FaultRuleLike,
     MarkRow,
     Progress,
-    RemoteFaultRow,
     RemoteGapRow,
-    RemotePlaceRow,
     SourceDelta,
     SourceRow,
 )
+from tic_daemon.store.tick import Key, RemoteRow, Tick, load, news, plan, touched, withdrawn
 from tic_daemon.store.upsert import CURSOR_UPSERT, REMOTE_INSERTS, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
 
 __all__ = ["StoreFull", "Writer"]
@@ -54,54 +51,10 @@ log = logging.getLogger(__name__)
 # Arrow's own pool keeps what a large tick needed; the system's gives it back (tens of MB of a daemon's resident set).
 pa.set_memory_pool(pa.system_memory_pool())
 
-_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow)
-
-Key = tuple[int, int]
-"""(source_id, generation)"""
-RemoteRow = RemoteFaultRow | RemotePlaceRow | RemoteGapRow
-
 WAL_BYTES = 24 << 20
 """What is not checkpointed is memory, too: about three times as much."""
 IDLE_S = 60.0
 RETRY_S = 30.0
-
-
-@dataclass(slots=True)
-class _Memory:
-    """What the store holds that the next commit builds on; read from the file when it is opened."""
-
-    rec_id: int
-    prov: int
-    tick: int
-    observed_at: datetime
-    cursors: dict[Key, CursorRow]
-    sources: dict[int, SourceRow]
-    mark_ids: set[str]
-    attempt_ids: set[str]
-    provisional: dict[Key, tuple[Event, ...]]
-    revisions: dict[tuple[object, ...], int]
-    gaps: set[RemoteGapRow]
-
-
-@dataclass(slots=True)
-class _Tick:
-    """Everything that one transaction writes, made before it begins."""
-
-    batches: dict[str, Batch]
-    sources: dict[int, SourceRow]
-    changed: list[SourceRow]
-    cursors: dict[Key, CursorRow]
-    provisional: dict[Key, tuple[Event, ...]]
-    rec_id: int
-    prov: int
-    events: int
-    bytes: int
-    lines: int
-
-    @property
-    def mismatches(self) -> int:
-        """How many rows of table `mismatch` it writes."""
-        return len(self.batches["mismatch"].events) if "mismatch" in self.batches else 0
 
 
 class Writer:
@@ -114,7 +67,7 @@ class Writer:
         self._engine = engine
         self._derived = derived
         self._session = uuid.uuid4().hex[:12]
-        self._memory = self._load()
+        self._memory = load(self._engine.con)
         self._rows = 0
         self._said = 0  # what changed the standing of records besides the derived tables
         self._last_commit = time.monotonic()
@@ -215,32 +168,6 @@ class Writer:
         except duckdb.Error as error:
             raise self._failed(error, "a question about runs") from error
 
-    def _load(self) -> _Memory:
-        con = self._engine.con
-        newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
-        others = ("mark", "run_attempt", "remote_fault", "remote_place", "remote_gap")
-        newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
-        rows = con.execute(
-            f"SELECT coalesce(max(r), 0), coalesce(max(p), 0) FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
-        ).fetchone()
-        last = con.execute(
-            "SELECT coalesce(max(tick), 0), max(observed_at), (SELECT max(created_at) FROM store) FROM ingest"
-        ).fetchone()
-        assert rows is not None and last is not None  # noqa: S101  aggregates always give a row
-        return _Memory(
-            rec_id=rows[0],
-            prov=rows[1],
-            tick=last[0],
-            observed_at=last[1] or last[2],
-            cursors={(row.source_id, row.generation): row for row in _read_rows(con, CursorRow, "cursor")},
-            sources={row.source_id: row for row in _read_rows(con, SourceRow, "source")},
-            mark_ids={str(row[0]) for row in con.execute("SELECT id FROM mark").fetchall()},
-            attempt_ids={str(row[0]) for row in con.execute("SELECT id FROM run_attempt").fetchall()},
-            provisional={},
-            revisions=_revisions(con),
-            gaps=set(_read_rows(con, RemoteGapRow, "remote_gap")),
-        )
-
     @property
     def progress(self) -> Progress:
         """How far this writer has come; for long polls (`Reader.tail`)."""
@@ -301,12 +228,12 @@ class Writer:
         memory = self._memory
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
-        new_remote, revisions = _news(remote, memory)
+        new_remote, revisions = news(remote, memory)
         if not (deltas or new_marks or declared or new_remote):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
-        tick = self._plan(deltas)
+        tick = plan(deltas, memory)
         number = memory.tick + 1
         write = partial(
             self._write, tick, new_marks.values(), declared, new_remote,
@@ -333,7 +260,7 @@ class Writer:
             self._engine.rollback()
             raise
         self._rows += tick.mismatches
-        self._said += bool(new_marks or declared or _withdrawn(tick, memory))
+        self._said += bool(new_marks or declared or withdrawn(tick, memory))
         for key, cursor in tick.cursors.items():
             memory.cursors[key] = cursor
             memory.provisional[key] = tick.provisional[key]
@@ -354,43 +281,9 @@ class Writer:
         memory = self._memory
         return declare.take_in(self._engine.con, attempts, memory.attempt_ids, memory.sources, memory.cursors)
 
-    def _plan(self, deltas: Sequence[SourceDelta]) -> _Tick:
-        """Numbers the rows of a tick. Reads what is remembered, changes nothing of it."""
-        memory = self._memory
-        tick = _Tick({}, {}, [], {}, {}, memory.rec_id, memory.prov, 0, 0, 0)
-        for delta in deltas:
-            source, cursor = delta.source, delta.cursor
-            tick.sources[source.source_id] = source
-            tick.bytes += delta.bytes
-            tick.lines += delta.lines
-            generation = source.generation if cursor is None else cursor.generation
-            _add(tick, delta.events, source, generation, None)
-            if cursor is not None:
-                key = (cursor.source_id, cursor.generation)
-                tick.cursors[key] = cursor
-                tick.provisional[key] = delta.provisional
-            elif delta.provisional:
-                raise ValueError("a delta without a cursor cannot hold provisional events")
-        for key, cursor in tick.cursors.items():
-            live = tick.provisional[key]
-            before = memory.cursors.get(key)
-            prov = None
-            if live and before is not None and before.prov is not None and memory.provisional.get(key) == live:
-                prov = before.prov  # the same set as the one that stands: nothing to write
-            elif live:
-                tick.prov += 1
-                prov = tick.prov
-                _add(tick, live, tick.sources[key[0]], key[1], prov)
-            tick.cursors[key] = replace(cursor, prov=prov)
-        for source in tick.sources.values():
-            known = memory.sources.get(source.source_id)
-            if known is None or _visible(known) != _visible(source):
-                tick.changed.append(source)
-        return tick
-
     def _write(
         self,
-        tick: _Tick,
+        tick: Tick,
         marks: Iterable[MarkRow],
         declared: Declared,
         remote: Sequence[RemoteRow],
@@ -440,15 +333,15 @@ class Writer:
                     }
                 ),
             )
-        touched = self._touched(tick, bool(declared))
+        changed = touched(tick, self._memory, attempts=bool(declared))
         for cls, statement in REMOTE_INSERTS.items():
             if told := [row for row in remote if isinstance(row, cls)]:
                 self._insert(statement.sql, statement.table(told, now, rec_id + 1))
                 rec_id += len(told)
-                touched.add(statement.name)
+                changed.add(statement.name)
         if derive:
             try:
-                self._derived.after(con, touched, now)
+                self._derived.after(con, changed, now)
             except duckdb.Error as error:
                 raise _NotDerived(str(error)) from error
         con.execute(
@@ -459,26 +352,6 @@ class Writer:
             ],
         )  # fmt: skip
         con.execute("COMMIT")
-
-    def _touched(self, tick: _Tick, attempts: bool) -> set[str]:
-        """What a tick changes, as `Derived.after` wants it."""
-        memory = self._memory
-        touched = {str(table) for table in tick.batches}
-        for key in tick.cursors:
-            if key not in memory.cursors:
-                touched.add("generation")
-            # Provisional rows that no longer count are a change of their tables, too.
-            before = memory.cursors.get(key)
-            if key in memory.provisional:
-                if memory.provisional[key] != tick.provisional[key]:
-                    touched |= {event.table for event in memory.provisional[key]}
-            elif before is not None and before.prov is not None:  # since the start, which tables is not known
-                touched |= {"fault", "process_seen", "source_run"}
-        if any(_placing(memory.sources.get(source.source_id)) != _placing(source) for source in tick.sources.values()):
-            touched.add("source_place")
-        if attempts:
-            touched |= {"run_attempt", "attempt_cut"}
-        return touched
 
     def require_file(self) -> None:
         """Raises StoreError if the store's file was deleted: going on would look like work and keep nothing."""
@@ -528,7 +401,7 @@ class Writer:
 
     def _reopen(self) -> None:
         self._engine.reopen()
-        self._memory = self._load()
+        self._memory = load(self._engine.con)
         self._said += 1
         self._derived.rebuild(self._engine.con, self._memory.observed_at)
         self._changes += 1
@@ -586,103 +459,8 @@ class Writer:
             self._owner.release()
 
 
-def _add(tick: _Tick, events: Iterable[Event], source: SourceRow, generation: int, prov: int | None) -> None:
-    for event in events:
-        batch = tick.batches.get(event.table)
-        if batch is None:
-            batch = tick.batches[event.table] = Batch()
-        tick.rec_id += 1
-        tick.events += 1
-        batch.events.append(event)
-        batch.rec_id.append(tick.rec_id)
-        batch.host.append(source.host)
-        batch.source_id.append(source.source_id)
-        batch.generation.append(generation)
-        batch.prov.append(prov)
-
-
-def _withdrawn(tick: _Tick, memory: _Memory) -> bool:
-    """Whether provisional records are gone without one at the same place instead: a line grew, and is none any more."""
-    written = tick.batches.get("mismatch")
-    there = set(zip(written.source_id, written.generation, _offsets(written.events), strict=True)) if written else set()
-    for key, cursor in tick.cursors.items():
-        before = memory.cursors.get(key)
-        if before is None or before.prov is None or before.prov == cursor.prov:
-            continue
-        if key not in memory.provisional:  # of the time before this daemon was started: which they were is not known
-            return True
-        gone = [event for event in memory.provisional[key] if event.table == "mismatch"]
-        if any((*key, offset) not in there for offset in _offsets(gone)):
-            return True
-    return False
-
-
-def _offsets(events: Iterable[Event]) -> list[int]:
-    return [event.at.byte_offset for event in events]
-
-
 class _NotDerived(duckdb.Error):
     """The rows of a tick are well, what should follow from them is not."""
-
-
-def _placing(source: SourceRow | None) -> tuple[object, ...]:
-    """What of a source decides whose its lines are and which clock they have."""
-    if source is None:
-        return ()
-    return (
-        source.host, source.root, source.pid, source.single_process, source.stream, source.console, source.run_hint,
-        source.run_how, source.zone_s,
-    )  # fmt: skip
-
-
-def _visible(source: SourceRow) -> tuple[object, ...]:
-    """What of a source has a past: a change of it is a row of `source_change`."""
-    return (source.state, source.error, source.zone_s, source.generation)
-
-
-def _news(remote: Sequence[RemoteRow], memory: _Memory) -> tuple[list[RemoteRow], dict[tuple[object, ...], int]]:
-    """What of `remote` is not in the store yet, and the revisions that it brings."""
-    found: list[RemoteRow] = []
-    revisions: dict[tuple[object, ...], int] = {}
-    gaps: set[RemoteGapRow] = set()
-    for row in remote:
-        if isinstance(row, RemoteGapRow):
-            if not _told_before(row, memory.gaps) and row not in gaps:
-                gaps.add(row)
-                found.append(row)
-        elif row.revision > max(memory.revisions.get(row.key, -1), revisions.get(row.key, -1)):
-            revisions[row.key] = row.revision
-            found.append(row)
-    return found, revisions
-
-
-def _told_before(gap: RemoteGapRow, known: set[RemoteGapRow]) -> bool:
-    """A file that is read again gives the same bad lines, perhaps fewer or more at a time."""
-    last = gap.last_byte
-    if last is None:
-        return gap in known
-    return any(
-        (old.kind, old.path) == (gap.kind, gap.path) and old.last_byte is not None and old.last_byte >= last
-        for old in known
-    )
-
-
-def _revisions(con: duckdb.DuckDBPyConnection) -> dict[tuple[object, ...], int]:
-    rows = con.execute(
-        "SELECT 'fault', origin_store_id, origin_rec_id, run_id, lo_attempt, max(revision) FROM remote_fault "
-        "GROUP BY ALL"
-    ).fetchall()
-    rows += con.execute(
-        "SELECT what, origin_store_id, run_id, host, root, lo_attempt, hi_attempt, node, bus, max(revision) "
-        "FROM remote_place GROUP BY ALL"
-    ).fetchall()
-    return {tuple(row[:-1]): row[-1] for row in rows}
-
-
-def _read_rows(con: duckdb.DuckDBPyConnection, cls: type[_Row], table: str) -> list[_Row]:
-    names = [field.name for field in fields(cls)]
-    rows = con.execute(f"SELECT {', '.join(names)} FROM {table}").fetchall()  # noqa: S608  names from the row class
-    return [cls(*row) for row in rows]
 
 
 def _utcnow() -> datetime:
