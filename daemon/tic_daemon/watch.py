@@ -28,7 +28,7 @@ from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
 from tic_daemon.store.rows import SourceDelta
-from tic_daemon.store.spool import PatientSpool, SpoolReader, overlay
+from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
 
 log = logging.getLogger("tic-daemon")
@@ -146,7 +146,7 @@ class Daemon:
             self._live = LiveServer(
                 self._writer.reader_cursor,
                 self._writer.layout,
-                spool=lambda: overlay(layout.spool_dir),
+                spool=self._spool.waiting,
                 listen=listen,
                 progress=self._writer.progress,
             )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.rows import AttemptRow, MarkRow
-from tic_daemon.store.spool import LINE_BYTES, Spool, SpoolError, SpoolReader, overlay, parse_line
+from tic_daemon.store.spool import LINE_BYTES, PatientSpool, Spool, SpoolError, SpoolReader, overlay, parse_line
 
 
 @pytest.fixture
@@ -137,3 +137,17 @@ def test_no_line_is_worse_than_a_complaint(line: bytes) -> None:
         assert row.reason.strip() and all(len(piece) == 3 for piece in row.cut)
     else:
         assert row
+
+
+def test_what_waits_for_the_store_is_told_without_a_look_at_the_files(layout: StoreLayout) -> None:
+    """A query of the live endpoint lays it over: it must neither hang with the file system nor read all of it again."""
+    patient = PatientSpool(SpoolReader(layout))
+    assert patient.pending().marks == () and patient.waiting() is None
+    mark = Spool.at(layout.state_dir.parent).mark("run-1", reason="wrong tokenizer")
+    found = patient.pending()
+    assert found.marks == (mark,)
+    layout.spool_dir.rename(layout.spool_dir.with_name("away"))  # as if it did not answer
+    told = json.loads(patient.waiting() or "[]")
+    assert [(row["id"], row["kind"], row["reason"]) for row in told] == [(mark.id, "mark", "wrong tokenizer")]
+    patient.taken(found)
+    assert patient.waiting() is None, "the store has it"

@@ -217,6 +217,14 @@ class PatientSpool:
         self._reader, self._patience_s = reader, patience_s
         self._look: Future[Pending] | None = None
         self._late = False
+        self._waiting: str | None = None
+
+    def waiting(self) -> str | None:
+        """What was found and could not be taken in yet (a full disk), for readers of the live store to lay over it.
+
+        From any thread; looks at no file: a query must not wait for the spool's file system, nor read it all again.
+        """
+        return self._waiting
 
     def pending(self) -> Pending:
         """See `SpoolReader.pending`; nothing while a look does not come to its end."""
@@ -231,12 +239,15 @@ class PatientSpool:
             self._late = True
             return Pending()
         self._look, self._late = None, False
-        return look.result()
+        found = look.result()
+        self._waiting = _told((*found.marks, *found.attempts))
+        return found
 
     def taken(self, pending: Pending) -> None:
         """See `SpoolReader.taken`."""
         if pending:
             self._reader.taken(pending)
+            self._waiting = None
 
     def _run(self, look: Future[Pending]) -> None:
         try:
@@ -263,9 +274,14 @@ def overlay(directory: Path) -> str | None:
             before = rows.setdefault(row.id, row)
             if before is not row and isinstance(before, AttemptRow) and isinstance(row, AttemptRow):
                 rows[row.id] = replace(before, cut=joined_cut(before.cut, row.cut))
-    if not rows:
+    return _told(rows.values())
+
+
+def _told(rows: Iterable[MarkRow | AttemptRow]) -> str | None:
+    """Rows as the variable `spool` of a reader wants them."""
+    ordered = sorted(rows, key=_when)
+    if not ordered:
         return None
-    ordered = sorted(rows.values(), key=_when)
     return json.dumps(
         [{"kind": "mark" if isinstance(row, MarkRow) else "attempt", **asdict(row)} for row in ordered],
         default=datetime.isoformat,
