@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tic_tui.model import Demand, Fault, FaultsView, FaultWindow, Key, Run
+from tic_tui.model import Demand, Fault, FaultsView, FaultWindow, Key
 from tic_tui.queries import everything, once, rows_of
 from tic_tui.reading import Ask, Paced, RunLine
 from tic_tui.safe import Safe, safe
@@ -48,6 +48,7 @@ class FaultsReading:
         self._line = RunLine(run_id)
         self._told: Paced[_Told] | None = None
         self._demand = Demand()
+        self._newest = 0  # the run's newest attempt, when the answer was asked for
 
     @property
     def complete(self) -> bool:
@@ -60,9 +61,11 @@ class FaultsReading:
         if run is None:
             return None
         demand = ask.demand
-        if self._told is None or demand != self._demand:
-            self._demand = demand
-            self._told = Paced(lambda reader: _told(reader, demand, self._run_id, run))
+        # An attempt that begins while this is shown is the newest one at once: what was told of the one before must not
+        # stand there as if it were of this.
+        if self._told is None or demand != self._demand or run.attempt != self._newest:
+            self._demand, self._newest = demand, run.attempt
+            self._told = Paced(lambda reader: _told(reader, demand, self._run_id, run.attempt))
         told = self._told.get(reader, ask)
         return FaultsView(
             demand=demand,
@@ -81,19 +84,19 @@ class FaultsReading:
         )
 
 
-def _told(reader: Reader, demand: Demand, run_id: str, run: Run) -> _Told:
+def _told(reader: Reader, demand: Demand, run_id: str, newest: int) -> _Told:
     states = everything(
         reader,
         "SELECT attempt, first_fault_rec_id, first_fault_candidates, store_id FROM attempt_states WHERE run_id = ?",
         [run_id],
     )
-    attempt = run.attempt if demand.attempt is None else demand.attempt
+    attempt = newest if demand.attempt is None else demand.attempt
     here = (run_id, attempt)
     first, candidates = _candidates(reader, run_id, [row for row in states if row[0] == attempt])
     return _Told(
         demand=demand,
         attempt=attempt,
-        attempts=tuple(sorted({row[0] for row in states} | {run.attempt})),
+        attempts=tuple(sorted({row[0] for row in states} | {newest})),
         first=first,
         candidates=candidates,
         faults=_window(reader, here, demand),

@@ -113,6 +113,21 @@ def test_filters_faults_and_runs_are_answered_each_by_its_message() -> None:
         assert [r.mismatches for r in of(posted, RunsFetched)[-1].view.runs] == [42, 12, 0]
 
 
+def test_an_attempt_that_begins_while_its_runs_faults_are_shown_is_the_one_shown() -> None:
+    store = FakeStore()
+    store.run("r")
+    with feeding_from(store, Demand("faults", "r")) as (_, posted):
+        until(lambda: of(posted, FaultsFetched))
+        view = of(posted, FaultsFetched)[-1].view
+        assert (view.attempt, view.attempts, view.first) == (1, (1,), None)
+        store.fault(9001, "r")
+        store.write("UPDATE faults SET attempt = 2, last_attempt = 2")
+        store.write("UPDATE runs SET attempt = 2, locked = true, first_fault_rec_id = 9001")
+        until(lambda: of(posted, FaultsFetched)[-1].view.attempt == 2)
+        view = of(posted, FaultsFetched)[-1].view
+        assert view.first is not None and view.first.rec_id == 9001 and view.total == 1
+
+
 def test_a_query_that_fails_is_said_and_tried_again() -> None:
     store = FakeStore()
     store.demo()

@@ -17,9 +17,9 @@ from tic_tui import theming
 from tic_tui.bindings import Keymap
 from tic_tui.glyphs import ASCII, UNICODE
 from tic_tui.messages import Link
-from tic_tui.model import Demand, Facts, Run
+from tic_tui.model import Demand, Facts, FaultsView, FaultWindow, Run
 from tic_tui.reading import Ask, RunsReading
-from tic_tui.render import chrome, liveness
+from tic_tui.render import chrome, faults, liveness
 from tic_tui.render.text import plain
 from tic_tui.safe import safe
 from tic_tui.screens.palette import choices, search
@@ -107,6 +107,15 @@ async def test_the_record_under_the_cursor_stays_when_it_is_completed_and_when_o
         store.grow()
         await s.until(lambda: table.selected is not None and table.selected.rec_id == 500)
         assert table.selected is not None and table.selected.step == 20 and not table.follows
+
+
+def test_an_older_attempt_without_a_fault_does_not_look_like_a_run_that_is_well() -> None:
+    run = replace(_run(), attempt=2, locked=True)
+    told = FaultsView(Demand(), run, 1, (1, 2), None, (), FaultWindow(), 0, (), {}, (), NOW)
+    assert plain(faults.card(told, "", NOW, 80, UNICODE, tall=True)[0]).endswith("attempt 1 of 2; attempt 2 is locked")
+    newest = plain(faults.card(replace(told, attempt=2), "", NOW, 80, UNICODE, tall=True)[0])
+    well = plain(faults.card(replace(told, run=replace(run, locked=False)), "", NOW, 80, UNICODE, tall=True)[0])
+    assert "is locked" not in newest + well
 
 
 def test_the_palette_finds_by_letters_in_order() -> None:

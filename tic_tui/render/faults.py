@@ -38,13 +38,14 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
         b.add(f"{glyphs.admissible} no fault acts on {attempt}", "ok")
         if view.total:
             b.add_if_fits(f": {count(view.total)} lines that look like one do not", "dim")
-        return [b.line()]
+        return [_other_attempt(view, b).line()]
     if first.locks and first.verdict == "confirmed":
         b.add(f"{glyphs.locked} LOCKED", "locked").add(f" {attempt} by its first fault", "banner")
     else:
         b.add(f"{glyphs.admissible} not locked", "ok").add(f": the first fault of {attempt} does not lock", "text")
     if len(view.candidates) > 1:
         b.add_if_fits(f"; which was first is not decided: {len(view.candidates)} may have been", "suspect")
+    _other_attempt(view, b)
     text = Builder(width, glyphs).add("  " + first_line(first.text or first.raw), "title").line()
     place = clip_left(clean(first.place, glyphs), max(10, width - 4), glyphs.ellipsis)
     where = Builder(width, glyphs).add("  " + place, "locked").line()
@@ -67,6 +68,13 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
     if len(others) > _CANDIDATES:
         lines.append(Builder(width, glyphs).add(f"  or one of {len(others) - _CANDIDATES} others", "suspect").line())
     return lines
+
+
+def _other_attempt(view: FaultsView, b: Builder) -> Builder:
+    """An older attempt is no answer to whether the run is locked: says so where its newest one is."""
+    if view.run.locked and view.attempt != view.run.attempt:
+        b.add_if_fits(f"; attempt {view.run.attempt} is locked", "locked")
+    return b
 
 
 def _ago(fault: Fault, now: datetime) -> str:
