@@ -111,7 +111,7 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("more", "plus equals_sign", "more lines", "Show more of the file round the record.", {INSPECT}, footer=4),
     _key("fewer", "minus", "fewer lines", "Show less of the file round the record.", {INSPECT}),
     _key("show_runs", "1", "runs", "The list of runs.", _VIEWS),
-    _key("show_run", "2", "run", "The run that was selected last.", _VIEWS),
+    _key("show_run", "2", "run", "The run under the cursor of the list, else the one selected last.", _VIEWS),
     _key("show_mismatches", "3", "mismatches", "All mismatch records, with filters.", _VIEWS, footer=7),
     _key("show_faults", "5", "faults", "The run's faults: the first, what followed on each rank, all.", _VIEWS,
          footer=9),

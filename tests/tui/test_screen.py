@@ -41,15 +41,27 @@ async def test_enter_goes_deeper_and_backspace_returns() -> None:
 
 
 async def test_numbers_switch_screens_and_the_selected_run_stays() -> None:
-    async with stage() as s:
+    async with stage(demo=False) as s:
         await s.press("2")
         await s.shows("no run selected")
-        await s.press("1", "down", "enter")
+    async with stage() as s:
+        await s.press("down", "enter")
         await s.shows("ppo-qwen3-8b-dapo-longer-name #1", "not locked")
         await s.press("1")
         assert isinstance(s.app.screen, RunsScreen)
         await s.press("2")
         await s.shows("ppo-qwen3-8b-dapo-longer-name #1")
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"), [("2", "ppo-qwen3-8b-dapo-longer-name #1"), ("5", "no fault acts on attempt 1")]
+)
+async def test_from_the_list_a_number_is_about_the_run_under_the_cursor(key: str, shown: str) -> None:
+    async with stage() as s:
+        await s.open_run("grpo-tiny-a")
+        await s.press("1", "down", key)
+        await s.shows(shown)
+        assert s.app.selected_run == "ppo-qwen3-8b-dapo-longer-name"
 
 
 async def test_only_what_is_shown_is_asked_for() -> None:

@@ -151,16 +151,21 @@ class View(Screen[None], inherit_bindings=False):
         else:
             tic_app(self).tell("the connection offers nothing to copy")
 
+    def choose_run(self) -> None:
+        """Before a screen about one run comes: here it stays the one that was selected last."""
+
     async def action_show_runs(self) -> None:
         await tic_app(self).go(bindings.RUNS)
 
     async def action_show_run(self) -> None:
+        self.choose_run()
         await tic_app(self).show_run()
 
     async def action_show_mismatches(self) -> None:
         await tic_app(self).show_mismatches()
 
     async def action_show_faults(self) -> None:
+        self.choose_run()
         await tic_app(self).go(bindings.FAULTS)
 
     async def action_next_fault(self) -> None:

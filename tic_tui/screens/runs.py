@@ -58,6 +58,10 @@ class RunsScreen(View):
         run = self.query_one(RunList).selected
         return None if run is None else (str(run.run_id), run.attempt, "")
 
+    def choose_run(self) -> None:
+        if run := self.query_one(RunList).selected:
+            tic_app(self).select_run(str(run.run_id))
+
     def copy_text(self) -> str:
         run = self.query_one(RunList).selected
         return "" if run is None else str(run.run_id)
