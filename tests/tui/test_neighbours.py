@@ -186,6 +186,42 @@ def test_names_that_are_no_utf8_are_found(tmp_path: Path, data: bytes) -> None:
     assert look(place(path.decode("utf-8", "backslashreplace"), data)).from_file
 
 
+def test_a_name_with_control_characters_is_opened_and_matched_as_it_is_and_safe_when_drawn(
+    tmp_path: Path, data: bytes
+) -> None:
+    from tests.tui.fake import FakeStore
+    from tic_tui.filters import Filter
+    from tic_tui.glyphs import UNICODE
+    from tic_tui.model import Fault, Mismatch
+    from tic_tui.queries import rows_of
+    from tic_tui.render import detail
+    from tic_tui.render.filters import stack_row
+    from tic_tui.render.text import plain
+
+    path = tmp_path / "w\x1b]0;OWNED\x07\u202e\n.log"
+    path.write_bytes(data)
+    shown = str(tmp_path / "w^[]0;OWNED^G<U+202E>^J.log")
+    store = FakeStore()
+    store.mismatch(1, "r", raw=RECORD)
+    store.fault(2, "r", text=RECORD)
+    at = data.index(RECORD.encode())
+    for table in ("mismatches", "faults"):
+        store.write(f"UPDATE {table} SET path = ?, byte_offset = ?, byte_length = ?", [str(path), at, len(RECORD) + 1])
+    reader = store.open("")
+    items = [*rows_of(reader, Mismatch, "mismatches", ()), *rows_of(reader, Fault, "faults", ())]  # type: ignore[arg-type]
+    assert len(items) == 2
+    for item in items:
+        assert item.path == str(path)
+        found = look(detail.place_of(item))
+        assert found.from_file, found.why
+        drawn = "\n".join(plain(line) for line in detail.detail(item, found, 6, 400, UNICODE))
+        assert shown in drawn and not set(drawn) & set("\x1b\x07\u202e")
+    wanted = Filter("path", "is", items[0].path)
+    assert shown in plain(stack_row(wanted, 1, 400, UNICODE, selected=False))
+    where, params = wanted.sql()
+    assert store.db.execute(f"SELECT count(*) FROM mismatches WHERE {where}", list(params)).fetchall() == [(1,)]
+
+
 def test_a_file_that_shrinks_and_grows_while_it_is_read_never_breaks_a_look(log: Path, data: bytes) -> None:
     asked = place(log, data)
     stop = threading.Event()
