@@ -113,7 +113,7 @@ def test_no_lock_is_not_a_pass(shown: tuple[RunsView, RunView]) -> None:
     some = plain(banner.banner(view, NOW, 120, UNICODE)[0])
     assert "2 fault lines, none of them locks" in some
     calm = replace(view, faults_total=0, faults=())
-    assert "no confirmed fault in the 1 sources watched" in plain(banner.banner(calm, NOW, 120, UNICODE)[0])
+    assert "no confirmed fault in 1 source watched" in plain(banner.banner(calm, NOW, 120, UNICODE)[0])
     blind = replace(calm, sources=replace(calm.sources, watched=0))
     lines = [plain(line) for line in banner.banner(blind, NOW, 120, UNICODE)]
     assert "nothing is watched" in lines[0] and "no number of this run is evidence" in lines[1]

@@ -17,9 +17,9 @@ from tic_tui import theming
 from tic_tui.bindings import Keymap
 from tic_tui.glyphs import ASCII, UNICODE
 from tic_tui.messages import Link
-from tic_tui.model import Demand, Facts, FaultsView, FaultWindow, Run
-from tic_tui.reading import Ask, RunsReading
-from tic_tui.render import chrome, faults, liveness
+from tic_tui.model import Demand, Facts, FaultsView, FaultWindow, Run, Search
+from tic_tui.reading import Ask, RunReading, RunsReading
+from tic_tui.render import banner, chrome, faults, liveness
 from tic_tui.render.text import plain
 from tic_tui.safe import safe
 from tic_tui.screens.palette import choices, search
@@ -116,6 +116,66 @@ def test_an_older_attempt_without_a_fault_does_not_look_like_a_run_that_is_well(
     newest = plain(faults.card(replace(told, attempt=2), "", NOW, 80, UNICODE, tall=True)[0])
     well = plain(faults.card(replace(told, run=replace(run, locked=False)), "", NOW, 80, UNICODE, tall=True)[0])
     assert "is locked" not in newest + well
+
+
+@pytest.mark.parametrize(
+    ("search", "words"),
+    [
+        (Search(), ""),
+        (Search(False), "counting ..."),
+        (Search(False, None, datetime(2026, 3, 1, 4, 5, 6)), "counting ... back to 03-01 04:05:06Z"),
+        (Search(False, 17, datetime(2026, 3, 1)), "counting ... back to step 17"),
+    ],
+)
+def test_counts_that_are_not_complete_say_how_far_back_they_go(search: Search, words: str) -> None:
+    assert chrome.counting(search) == words
+
+
+async def test_every_screen_says_that_its_counts_are_not_complete() -> None:
+    part = Search(False, None, datetime(2026, 3, 1, 4, 5, 6))
+    said = "counting ... back to 03-01 04:05:06Z"
+    async with stage() as s:
+        s.app.toggle_freeze()  # so that no reading takes the place of these
+        view = s.app.runs_view
+        s.app.readings.runs = replace(view, counted=part)
+        s.app._draw()
+        await s.shows(f"3 runs › {said}")
+        s.app.toggle_freeze()
+        await s.open_run()
+        s.app.toggle_freeze()
+        run = s.app.run_view
+        s.app.readings.run = replace(run, counted=part, newest_evidence=None)
+        s.app._draw()
+        await s.shows(f"mismatches 40, {said}", "no number that is evidence is found yet", "LOCKED attempt 1")
+        assert "no number of this run is evidence" not in s.text
+        s.app.toggle_freeze()
+        await s.press("3")
+        await s.shows("mismatches 40")
+        s.app.toggle_freeze()
+        s.app.readings.mismatches = replace(s.app.mismatches_view, search=part)
+        s.app._draw()
+        await s.shows(f"mismatches 40, {said}")
+
+
+def test_no_evidence_is_said_to_come_of_a_mark_of_the_run() -> None:
+    store = FakeStore()
+    store.demo()
+    ask = Ask(Demand("run", "grpo-tiny-a", columns=10), "", None, math.inf)
+    view = RunReading("grpo-tiny-a").view(store.open(""), ask)
+    none = replace(view, newest_evidence=None)
+    said = plain(banner.banner(none, NOW, 80, UNICODE)[-1]).strip()
+    assert said == "no number of this run is evidence; the run is marked inconclusive"
+    retracted = replace(none, marks=tuple(replace(m, retracted=True) for m in none.marks))
+    assert plain(banner.banner(retracted, NOW, 80, UNICODE)[-1]).strip() == "no number of this run is evidence"
+
+
+def test_a_small_screen_says_all_that_is_locked_not_the_lesser_part() -> None:
+    store = FakeStore()
+    store.demo()
+    ask = Ask(Demand("run", "grpo-tiny-a", columns=10), "", None, math.inf)
+    view = RunReading("grpo-tiny-a").view(store.open(""), ask)
+    # Of the 40 records 29 to 39 are locked and 25 to 28 suspect.
+    assert plain(banner.banner(view, NOW, 40, UNICODE)[0]) == "✖ LOCKED attempt 1: 11 locked, 4 suspect"
 
 
 def test_the_palette_finds_by_letters_in_order() -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, RunView
+from tic_tui.render.chrome import counting
 from tic_tui.render.text import Builder, Line, clean, clip_left, count, number, width_of
 from tic_tui.safe import safe_lines
+
+_PLACE: Final = 24  # cells from which on the end of a path tells something
 
 
 def fault_words(fault: Fault) -> list[str]:
@@ -60,7 +64,16 @@ def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs)
     record = view.newest_evidence
     if record is None:
-        return b.add("  no number of this run is evidence", "stale").line()
+        if not view.counted.complete:
+            return (
+                b.add("  no number that is evidence is found yet", "stale")
+                .add_if_fits(f"; {counting(view.counted)}", "stale")
+                .line()
+            )
+        b.add("  no number of this run is evidence", "stale")
+        if any(m.scope == "run" and m.verdict == "inconclusive" and not m.retracted for m in view.marks):
+            b.add_if_fits("; the run is marked inconclusive", "suspect")
+        return b.line()
     b.add("  newest evidence: ", "head")
     b.add("step unknown" if record.step is None else f"step {record.step}", "text")
     metric, value = f"{record.metric or 'metric unknown'} ", number(record.value)
@@ -68,14 +81,22 @@ def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b.add(f"  {metric}{value}" if fits else f"  {value}", "admissible")
     if record.noise_ratio is not None:
         b.add_if_fits(f"  {record.noise_ratio:.3g}x noise", "text")
-    return b.add_if_fits(f"  {record.place}", "dim").line()
+    if b.room >= _PLACE:
+        b.add("  ").add(clip_left(clean(record.place, glyphs), b.room, glyphs.ellipsis), "dim")
+    return b.line()
 
 
 def _locked(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.locked} LOCKED", "locked").add(f" attempt {view.run.attempt}", "banner")
-    b.add_if_fits(f": {count(view.count('locked', 'after the fault'))} records after the fault", "banner")
-    b.add_if_fits(f", {count(view.count('locked', 'order unknown'))} order unknown", "banner")
-    return b.add_if_fits(f", {count(view.count('suspect'))} suspect", "suspect").line()
+    late, unknown = view.count("locked", "after the fault"), view.count("locked", "order unknown")
+    said = f": {count(late)} records after the fault, {count(unknown)} order unknown"
+    suspect = f", {count(view.count('suspect'))} suspect"
+    if width_of(said + suspect) > b.room:
+        said = f": {count(view.count('locked'))} locked"
+    b.add_if_fits(said, "banner").add_if_fits(suspect, "suspect")
+    if not view.counted.complete:
+        b.add_if_fits(", counting ...", "stale")
+    return b.line()
 
 
 def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
@@ -86,7 +107,7 @@ def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
         which = f" attempt {view.run.attempt}" if view.run.attempt > 1 else ""
         b.add_if_fits(f": {lines}, none of them locks{which}", "suspect")
     elif watched:
-        b.add_if_fits(f": no confirmed fault in the {count(watched)} sources watched", "text")
+        b.add_if_fits(f": no confirmed fault in {count(watched)} source{'s' * (watched != 1)} watched", "text")
     else:
         b.add_if_fits(": nothing is watched", "stale").add_if_fits(" for this run, so this shows nothing", "stale")
     attempts = sorted({s.attempt for s in view.standings} - {view.run.attempt})

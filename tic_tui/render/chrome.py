@@ -9,6 +9,7 @@ from tic_tui.age import age, clock
 from tic_tui.bindings import Key, shown
 from tic_tui.glyphs import Glyphs
 from tic_tui.messages import Link
+from tic_tui.model import Search
 from tic_tui.render.text import Builder, Line, clean, clip_left, count, width_of
 
 
@@ -140,6 +141,15 @@ def badge(
     elif not follows and below:
         b.add_if_fits(" more below ", "dim")
     return b.add(" ").fill(glyphs.rule, "dim").line()
+
+
+def counting(search: Search) -> str:
+    """That counts are not complete yet, and how far back they go; "" when they are."""
+    if search.complete:
+        return ""
+    if search.back_to_step is not None:
+        return f"counting ... back to step {search.back_to_step}"
+    return "counting ..." if search.back_to is None else f"counting ... back to {search.back_to:%m-%d %H:%M:%S}Z"
 
 
 def panel_head(title: str, extra: str, width: int, glyphs: Glyphs, *, focused: bool = False) -> Line:

@@ -9,6 +9,7 @@ from tic_daemon.errors import ConfigError
 from tic_tui.filters import COLUMNS, Filter, Op, operators
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import MismatchesView
+from tic_tui.render.chrome import counting
 from tic_tui.render.text import Builder, Line, clean, count, width_of
 
 ABOUT: Final = {
@@ -69,17 +70,16 @@ def stack_line(filters: Sequence[Filter], add_key: str, width: int, glyphs: Glyp
 
 
 def counts(view: MismatchesView | None, filters: Iterable[Filter]) -> str:
-    """ "40", or "matching 12 of 40" while a filter is on, with how far back the search has come."""
+    """ "40", or "matching 12 of 40" while a filter is on, each with how far back it has come."""
     if view is None:
         return "reading ..."
     if view.demand.filters != tuple(filters):
         return "filtering ..."
     if not any(f.on for f in filters):
-        return count(view.total)
+        return ", ".join(filter(None, (count(view.total), counting(view.search))))
     text = f"matching {count(view.matching)} of {count(view.total)}"
     if not view.search.complete:
-        back = view.search.back_to_step
-        text += ", searching" if back is None else f", searched back to step {back}"
+        text += f", {counting(view.search).replace('counting', 'searching')}"
     return text
 
 

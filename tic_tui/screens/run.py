@@ -149,8 +149,11 @@ class RunScreen(View):
         if table.follows:
             self._total_at_pause = view.run.mismatches
         width = self.size.width
+        # While older records are still counted the count grows by old ones, and says nothing about new ones.
+        new = view.run.mismatches - self._total_at_pause if view.counted.complete else 0
+        counts = ", ".join(filter(None, (count(view.run.mismatches), chrome.counting(view.counted))))
         line = chrome.badge(
-            count(view.run.mismatches), table.follows, view.run.mismatches - self._total_at_pause, width, app.glyphs,
+            counts, table.follows, new, width, app.glyphs,
             focused=self.focused is table, below=table.cursor < table.row_count - 1,
         )  # fmt: skip
         self.query_one("#mismatch-head", Painted).paint([line, records.mismatch_header(width, app.glyphs)])

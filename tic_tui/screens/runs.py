@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from tic_tui import bindings
 from tic_tui.model import Demand
-from tic_tui.render import runs
+from tic_tui.render import chrome, runs
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import RunList
 from tic_tui.widgets.painted import Painted, tic_app
@@ -30,7 +30,10 @@ class RunsScreen(View):
 
     def crumbs(self) -> Sequence[str]:
         view = tic_app(self).runs_view
-        return ("tic", "runs" if view is None else f"{len(view.runs)} run{'s' * (len(view.runs) != 1)}")
+        if view is None:
+            return ("tic", "runs")
+        counting = chrome.counting(view.counted)
+        return ("tic", f"{len(view.runs)} run{'s' * (len(view.runs) != 1)}", *([counting] if counting else []))
 
     def sync(self) -> None:
         app, listing = tic_app(self), self.query_one(RunList)
