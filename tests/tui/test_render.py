@@ -121,7 +121,7 @@ def test_no_lock_is_not_a_pass(shown: tuple[RunsView, RunView]) -> None:
 
 def test_unknown_state_is_the_word_and_a_claim_is_marked(shown: tuple[RunsView, RunView]) -> None:
     rollout, trainer = (plain(line) for line in execstate.strip(shown[1], NOW, 140, UNICODE))
-    assert re.search(r"rollout +graph FULL_AND_PIECEWISE +step unknown +prefix cache on +weights awake", rollout)
+    assert re.search(r"rollout +graph FULL_AND_PIECEWISE +step kind unknown +prefix cache on +weights awake", rollout)
     assert "graph unknown (claimed FULL)" in trainer
     empty = replace(shown[1], exec_fields=(), phases=())
     assert "unknown" in plain(execstate.strip(empty, NOW, 80, UNICODE)[0])
@@ -205,13 +205,18 @@ def test_connection_words() -> None:
             Link("disconnected", "", NOW, 4),
         )
     ]
-    assert words == ["pending", "connected since 12:03:04Z", "file, read 12:03:04Z", "disconnected now (retry in 4 s)"]
+    assert words == [
+        "pending",
+        "connected since 12:03:04Z",
+        "no daemon, file read 12:03:04Z",
+        "disconnected now (retry in 4 s)",
+    ]
 
 
 def test_the_badge_counts_what_came_while_paused() -> None:
-    paused = plain(chrome.badge("112", False, 12, 80, UNICODE, focused=True, below=True))
-    assert "PAUSED" in paused and "+12 new" in paused and "112" in paused
-    assert "FOLLOW" in plain(chrome.badge("112", True, 0, 80, UNICODE, focused=True, below=False))
+    paused = plain(chrome.badge("112", False, 12, 80, UNICODE, focused=True, below=True, key="f"))
+    assert "PAUSED" in paused and "+12 new  f follows" in paused and "112" in paused
+    assert "FOLLOW" in plain(chrome.badge("112", True, 0, 80, UNICODE, focused=True, below=False, key="f"))
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from tic_tui import theming
 from tic_tui.bindings import Keymap
 from tic_tui.glyphs import ASCII, UNICODE
 from tic_tui.messages import Link
-from tic_tui.model import Demand, Facts, FaultsView, FaultWindow, Run, Search
+from tic_tui.model import Demand, Facts, FaultsView, FaultWindow, Mismatch, Run, Search
+from tic_tui.queries import rows_of
 from tic_tui.reading import Ask, RunReading, RunsReading
-from tic_tui.render import banner, chrome, faults, liveness
+from tic_tui.render import banner, chrome, detail, faults, liveness
 from tic_tui.render.text import plain
 from tic_tui.safe import safe
 from tic_tui.screens.palette import choices, search
@@ -40,6 +41,20 @@ def test_a_snapshot_says_its_age_why_and_what_helps() -> None:
     assert trouble(SNAPSHOT) == f"! snapshot 10 s old: daemon on node17 cannot be reached; {SSH} (Y copies it)"
     assert str(SSH) in trouble(SNAPSHOT, 60), "what helps goes before what is wrong"
     assert chrome.hint_of(SNAPSHOT) == SSH
+
+
+@pytest.mark.parametrize(
+    ("age_s", "words"), [(2, "snapshot just made"), (12, "snapshot 10 s old"), (None, "snapshot of unknown age")]
+)
+def test_the_age_of_a_snapshot_is_a_phrase(age_s: int | None, words: str) -> None:
+    at = None if age_s is None else (NOW - timedelta(seconds=age_s)).replace(tzinfo=None)
+    assert chrome.link_text(replace(SNAPSHOT, data_at=at), NOW)[0] == words
+
+
+def test_a_file_that_nobody_writes_says_so_at_every_width() -> None:
+    link = Link("connected", "file", NOW)
+    for width in (40, 80, 120):
+        assert "no daemon" in plain(chrome.status_line(("tic", "1 run"), link, NOW, width, UNICODE))
 
 
 def test_of_several_stores_the_worst_is_named() -> None:
@@ -176,6 +191,15 @@ def test_a_small_screen_says_all_that_is_locked_not_the_lesser_part() -> None:
     view = RunReading("grpo-tiny-a").view(store.open(""), ask)
     # Of the 40 records 29 to 39 are locked and 25 to 28 suspect.
     assert plain(banner.banner(view, NOW, 40, UNICODE)[0]) == "✖ LOCKED attempt 1: 11 locked, 4 suspect"
+
+
+def test_a_long_place_keeps_its_end_in_a_narrow_pane() -> None:
+    store = FakeStore()
+    store.mismatch(1, "r")
+    store.write("UPDATE mismatches SET path = ?", ["/data/" + "deep/" * 20 + "stderr.log"])
+    record = rows_of(store.open(""), Mismatch, "mismatches", ())[0]
+    shown = [plain(line) for line in detail.detail(record, None, 6, 48, UNICODE)]
+    assert any(line.startswith("place") and line.endswith("/stderr.log:5") and len(line) == 48 for line in shown)
 
 
 def test_the_palette_finds_by_letters_in_order() -> None:

@@ -21,9 +21,12 @@ def link_text(link: Link, now: datetime) -> tuple[str, str]:
         since = "" if link.since is None else f" {age(link.since, now)}"
         return f"disconnected{since} (retry in {link.retry_s} s)", "gap"
     if link.kind == "file":
-        return f"file, read {clock(link.since)}", "ok"
+        return f"no daemon, file read {clock(link.since)}", "stale"
     if link.kind == "snapshot":
-        return f"snapshot {age(link.data_at, now)} old", "stale"
+        old = age(link.data_at, now)
+        return {"now": "snapshot just made", "unknown": "snapshot of unknown age"}.get(
+            old, f"snapshot {old} old"
+        ), "stale"
     if link.kind == "several":
         behind = sum(_badness(one) > 1 for one in link.stores)
         return f"{len(link.stores)} stores" + (f", {behind} behind" if behind else ""), "stale" if behind else "ok"
@@ -71,7 +74,7 @@ def status_line(crumbs: Sequence[str], link: Link, now: datetime, width: int, gl
     """Where the reader is, and what the screen hangs on."""
     said, tone = link_text(link, now)
     if width < 60:
-        short = {"file": "file", "snapshot": said, "several": said}
+        short = {"file": "no daemon", "snapshot": said, "several": said}
         said = short.get(link.kind, link.state) if link.state == "connected" else link.state
     right = f"{_sign(link, glyphs)} {said}"
     b = Builder(width, glyphs)
@@ -127,9 +130,12 @@ def _cells(key: Key) -> int:
 
 
 def badge(
-    counts: str, follows: bool, unseen: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool
+    counts: str, follows: bool, unseen: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool, key: str
 ) -> Line:  # fmt: skip
-    """The head of the mismatch table: how many there are, and FOLLOW or PAUSED with what arrived since."""
+    """The head of the mismatch table: how many there are, and FOLLOW or PAUSED with what arrived since.
+
+    `key`: the one that follows again.
+    """
     b = Builder(width, glyphs)
     b.add(f"{glyphs.cursor if focused else ' '}mismatches ", "key" if focused else "head")
     state, tone = (" FOLLOW ", "ok") if follows else (" PAUSED ", "stale")
@@ -140,6 +146,8 @@ def badge(
         b.add_if_fits(f" +{count(unseen)} new ", "stale")
     elif not follows and below:
         b.add_if_fits(" more below ", "dim")
+    if not follows:
+        b.add_if_fits(f" {key} follows ", "dim")
     return b.add(" ").fill(glyphs.rule, "dim").line()
 
 

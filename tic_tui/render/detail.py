@@ -12,7 +12,7 @@ from tic_tui.model import Fault, Mismatch
 from tic_tui.neighbours import FileLine, Neighbours, Place
 from tic_tui.render.records import standing
 from tic_tui.render.runs import number_tone
-from tic_tui.render.text import Builder, Line, number
+from tic_tui.render.text import Builder, Line, clean, clip_left, number
 
 AROUND: Final = 6  # lines of the file on each side, unless asked for more
 _NUMBER: Final = 8
@@ -41,7 +41,8 @@ def _mismatch(record: Mismatch, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
         ("standing", word, tone),
         ("because", record.not_evidence_because or ("-" if record.is_evidence else "unknown"), tone),
         ("reason", record.reason or "-", "text"),
-        ("place", f"{record.place}  offset {record.byte_offset}  length {record.byte_length}", "key"),
+        ("place", record.place, "key"),
+        ("offset", f"{record.byte_offset}, {record.byte_length} bytes", "text"),
         ("value", number(record.value), number_tone(record)),
         ("self_repeat", number(record.self_repeat), "text"),
         ("noise_ratio", "floor 0, no ratio" if record.self_repeat == 0 else number(record.noise_ratio), "text"),
@@ -61,7 +62,8 @@ def _fault(fault: Fault) -> tuple[_Fields, _Fields]:
         ("what", fault.title or fault.kind, "text"),
         ("reason", fault.reason or "-", "text"),
         ("text", fault.text, "text"),
-        ("place", f"{fault.place}  offset {fault.byte_offset}  length {fault.byte_length}", "key"),
+        ("place", fault.place, "key"),
+        ("offset", f"{fault.byte_offset}, {fault.byte_length} bytes", "text"),
     ]
     names = (
         "kind", "severity", "verdict", "rank", "pid", "host", "code", "step", "run_id", "attempt", "echo_of", "rec_id",
@@ -82,7 +84,10 @@ def _fields(fields: Iterable[tuple[str, object, str]], width: int, glyphs: Glyph
     for name, value, tone in fields:
         text = "unknown" if value is None or value == "" else value
         shade = "dim" if text == "unknown" else tone
-        lines.append(Builder(width, glyphs).cell(name, 16, "head").add(text, shade).line())
+        b = Builder(width, glyphs).cell(name, 16, "head")
+        if name == "place":  # its end, the file's name and the line, tells the most
+            text = clip_left(clean(text, glyphs), b.room, glyphs.ellipsis)
+        lines.append(b.add(text, shade).line())
     return lines
 
 

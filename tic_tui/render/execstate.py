@@ -13,9 +13,10 @@ from tic_tui.model import ExecField, RunView, WeightPhase
 from tic_tui.render.text import Builder, Line, clean, width_of
 
 _MOST: Final = 4
-_LABELS: Final = ("graph", "step", "prefix cache", "weights", "hit")
+_LABELS: Final = ("graph", "step kind", "prefix cache", "weights", "hit rate")
 _FIELDS: Final = (
-    ("graph_mode", "graph"), ("step_kind", "step"), ("prefix_cache", "prefix cache"), ("prefix_hit_rate", "hit"),
+    ("graph_mode", "graph"), ("step_kind", "step kind"), ("prefix_cache", "prefix cache"),
+    ("prefix_hit_rate", "hit rate"),
 )  # fmt: skip
 
 
@@ -45,7 +46,7 @@ def field_text(fields: Iterable[ExecField], name: str) -> tuple[str, bool]:
 
 
 def at_fault(state: Iterable[tuple[str, str]]) -> str:
-    """The state in which a fault happened, as its own log had shown it before: graph FULL  step unknown ..."""
+    """The state in which a fault happened, as its own log had shown it before: graph FULL  step kind unknown ..."""
     seen = dict(state)
     labels = dict(_FIELDS) | {"weight_phase": "weights"}
     return "  ".join(f"{label} {seen.get(name) or 'unknown'}" for name, label in labels.items())

@@ -145,7 +145,7 @@ class MismatchesScreen(View):
         new = matching - self._at_pause if view is not None and view.search.complete else 0
         head = chrome.badge(
             filters.counts(view, self.filters), table.follows, new, width, app.glyphs, focused=self.focused is table,
-            below=table.cursor < table.row_count - 1,
+            below=table.cursor < table.row_count - 1, key=bindings.shown(app.keymap.find("follow").keys[0]),
         )  # fmt: skip
         cells = table.line_width if table.row_count else width
         names = records.mismatch_header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)

@@ -155,6 +155,7 @@ class RunScreen(View):
         line = chrome.badge(
             counts, table.follows, new, width, app.glyphs,
             focused=self.focused is table, below=table.cursor < table.row_count - 1,
+            key=bindings.shown(app.keymap.find("follow").keys[0]),
         )  # fmt: skip
         self.query_one("#mismatch-head", Painted).paint([line, records.mismatch_header(width, app.glyphs)])
 
