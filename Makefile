@@ -14,6 +14,7 @@ help:
 	@echo "make bench     benchmarks: ratios against peers measured in the same run"
 
 $(VENV)/.app: pyproject.toml
+	@echo "installing into $(VENV), once; this takes about half a minute"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) --editable .
 	@touch $@

@@ -39,7 +39,9 @@ def _one(at: Path) -> StoreLayout:
         raise StoreError(f"a copy needs the workspace's files, not {at}", "name the workspace's directory with --at")
     found = stores_under(at.absolute())
     if not found:
-        raise StoreError(f"no store under {at}", f"start `tic-daemon watch {at}`")
+        raise StoreError(
+            f"no store under {at}", f"start `tic-daemon watch {at}`, or name the watched directory with --at"
+        )
     if len(found) > 1:
         names = ", ".join(str(layout.directory) for layout in found)
         raise StoreError(f"{at} has {len(found)} stores, a copy is of one", f"name one with --at: {names}")

@@ -183,7 +183,7 @@ def test_the_file_is_let_go_of_when_nobody_asks(layout: StoreLayout, monkeypatch
 
 
 def test_there_is_no_store(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"no store under(.|\n)*tic-daemon watch"):
+    with pytest.raises(StoreError, match=r"no store under(.|\n)*tic-daemon watch(.|\n)*or name the directory"):
         open_reader(tmp_path)
     with pytest.raises(StoreError, match="does not exist"):
         open_reader(tmp_path / "nowhere")

@@ -179,7 +179,9 @@ def open_reader(target: str | Path) -> Reader:
         why = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"{path} cannot be read: {why}", "name a watched directory, or a store file") from error
     if not layouts:
-        raise StoreError(f"no store under {path}", f"start `tic-daemon watch {path}`")
+        raise StoreError(
+            f"no store under {path}", f"start `tic-daemon watch {path}`, or name the directory that is watched"
+        )
     from tic_daemon.store.failover import FailoverReader  # noqa: PLC0415  see above
     from tic_daemon.store.union import UnionReader  # noqa: PLC0415
 
