@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.e2e.harness import wait_until
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.rows import AttemptRow, MarkRow
 from tic_daemon.store.spool import LINE_BYTES, PatientSpool, Spool, SpoolError, SpoolReader, overlay, parse_line
@@ -139,15 +141,27 @@ def test_no_line_is_worse_than_a_complaint(line: bytes) -> None:
         assert row
 
 
-def test_what_waits_for_the_store_is_told_without_a_look_at_the_files(layout: StoreLayout) -> None:
-    """A query of the live endpoint lays it over: it must neither hang with the file system nor read all of it again."""
-    patient = PatientSpool(SpoolReader(layout))
-    assert patient.pending().marks == () and patient.waiting() is None
+def test_readers_of_the_live_store_see_a_mark_at_once_and_never_hang_with_the_spool(layout: StoreLayout) -> None:
+    hang = threading.Event()
+    reader = SpoolReader(layout)
+    look = reader.peek
+
+    def peek() -> list[MarkRow | AttemptRow]:
+        hang.wait(30)
+        return look()
+
+    reader.peek = peek  # type: ignore[method-assign]
+    hang.set()
+    patient = PatientSpool(reader, patience_s=0.2)
+    assert patient.waiting() is None
     mark = Spool.at(layout.state_dir.parent).mark("run-1", reason="wrong tokenizer")
+    told = patient.waiting()
+    assert [(row["id"], row["kind"]) for row in json.loads(told or "[]")] == [(mark.id, "mark")], "at once"
+    hang.clear()  # the file system does not answer
+    Spool.at(layout.state_dir.parent).mark("run-2", reason="not seen yet")
+    assert patient.waiting() == told, "what was known last"
+    hang.set()
+    patient.pending()
     found = patient.pending()
-    assert found.marks == (mark,)
-    layout.spool_dir.rename(layout.spool_dir.with_name("away"))  # as if it did not answer
-    told = json.loads(patient.waiting() or "[]")
-    assert [(row["id"], row["kind"], row["reason"]) for row in told] == [(mark.id, "mark", "wrong tokenizer")]
     patient.taken(found)
-    assert patient.waiting() is None, "the store has it"
+    wait_until(lambda: patient.waiting() is None, 10, lambda: "the store has all of them")

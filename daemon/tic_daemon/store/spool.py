@@ -18,17 +18,20 @@ import os
 import re
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from tic_daemon.errors import StoreError
 from tic_daemon.store.layout import StoreLayout, local_host, make_private_dir, spool_dir_of
 from tic_daemon.store.rows import AttemptRow, MarkRow
 
 log = logging.getLogger(__name__)
+
+_Found = TypeVar("_Found")
 
 SCOPES = ("run", "attempt", "record")
 VERDICTS = ("inconclusive", "note", "retract")
@@ -179,13 +182,7 @@ class SpoolReader:
         """What stands in the spool after the last `taken`. Reads nothing if no file has grown."""
         rows: list[MarkRow | AttemptRow] = []
         offsets: dict[str, int] = {}
-        for path, size in _files(self._directory):
-            start = self._offsets.get(path.name, 0)
-            if size <= start:
-                continue
-            data, end = _whole_lines(path, start)
-            if end == start:
-                continue
+        for path, data, end in self._new():
             offsets[path.name] = end
             for line in data:
                 row = parse_line(line)
@@ -201,6 +198,19 @@ class SpoolReader:
             offsets,
         )
 
+    def peek(self) -> list[MarkRow | AttemptRow]:
+        """The acceptable lines after the last `taken`. From any thread."""
+        rows = (parse_line(line) for _, data, _ in self._new() for line in data)
+        return [row for row in rows if not isinstance(row, str)]
+
+    def _new(self) -> Iterator[tuple[Path, list[bytes], int]]:
+        for path, size in _files(self._directory):
+            start = self._offsets.get(path.name, 0)
+            if size > start:
+                data, end = _whole_lines(path, start)
+                if end > start:
+                    yield path, data, end
+
     def taken(self, pending: Pending) -> None:
         """Says that the lines of `pending` are committed."""
         self._offsets.update(pending.offsets)
@@ -215,45 +225,65 @@ class PatientSpool:
 
     def __init__(self, reader: SpoolReader, patience_s: float = 1.0) -> None:
         self._reader, self._patience_s = reader, patience_s
-        self._look: Future[Pending] | None = None
+        self._take = _Look(reader.pending)
+        self._peek = _Look(lambda: _told(reader.peek()))
         self._late = False
         self._waiting: str | None = None
 
-    def waiting(self) -> str | None:
-        """What was found and could not be taken in yet (a full disk), for readers of the live store to lay over it.
-
-        From any thread; looks at no file: a query must not wait for the spool's file system, nor read it all again.
-        """
-        return self._waiting
-
     def pending(self) -> Pending:
         """See `SpoolReader.pending`; nothing while a look does not come to its end."""
-        if self._look is None:
-            look = self._look = Future()
-            threading.Thread(target=self._run, args=(look,), name="tic-spool", daemon=True).start()
-        look = self._look
-        wait([look], 0.0 if self._late else self._patience_s)
-        if not look.done():
+        look = self._take.ended(0.0 if self._late else self._patience_s)
+        if look is None:
             if not self._late:
                 log.warning("the spool does not answer; marks and attempts wait, logs are read on")
             self._late = True
             return Pending()
-        self._look, self._late = None, False
-        found = look.result()
-        self._waiting = _told((*found.marks, *found.attempts))
-        return found
+        self._late = False
+        return look.result()
 
     def taken(self, pending: Pending) -> None:
         """See `SpoolReader.taken`."""
         if pending:
             self._reader.taken(pending)
-            self._waiting = None
 
-    def _run(self, look: Future[Pending]) -> None:
+    def waiting(self) -> str | None:
+        """Lines that are not taken in yet, for readers of the live store to lay over it: who writes a mark and asks at
+        once sees it. From any thread. What was known last, while the file system does not answer.
+        """
+        look = self._peek.ended(0.0 if self._late else self._patience_s)
+        if look is not None:
+            self._waiting = look.result()
+        return self._waiting
+
+
+class _Look(Generic[_Found]):
+    """Work that may hang, done in threads of its own, one at a time. Thread-safe."""
+
+    def __init__(self, work: Callable[[], _Found]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._running: Future[_Found] | None = None
+
+    def ended(self, patience_s: float) -> Future[_Found] | None:
+        """Begins, unless it runs already, and waits so long: what came of it, or None while it does not end."""
+        with self._lock:
+            running = self._running
+            if running is None:
+                running = self._running = Future()
+                threading.Thread(target=self._run, args=(running,), name="tic-spool", daemon=True).start()
+        wait([running], patience_s)
+        if not running.done():
+            return None
+        with self._lock:
+            if self._running is running:
+                self._running = None
+        return running
+
+    def _run(self, running: Future[_Found]) -> None:
         try:
-            look.set_result(self._reader.pending())
+            running.set_result(self._work())
         except BaseException as error:  # noqa: BLE001  raised where it is asked for
-            look.set_exception(error)
+            running.set_exception(error)
 
 
 def overlay(directory: Path) -> str | None:
