@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:
 	@echo "make demo      install into .venv and play a captured run back live (screen in a terminal, report without one)"
 	@echo "make test      install into .venv, check types and imports, run the tests, try the wheel in a second venv"
-	@echo "make test-all  the same and the slow tests"
+	@echo "make test-all  the same, the slow tests, and all examples of the property tests"
 	@echo "make check     ruff, mypy, import contracts"
 	@echo "make bench     benchmarks: ratios against peers measured in the same run"
 
@@ -31,7 +31,7 @@ test: $(VENV)/.dev check
 	@$(MAKE) --no-print-directory wheel-test
 
 test-all: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n 2 -m ''
+	TIC_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m ''
 	@$(MAKE) --no-print-directory wheel-test
 
 check: $(VENV)/.dev

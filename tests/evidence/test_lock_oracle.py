@@ -59,7 +59,7 @@ def check(store: WorldStore, seed: int) -> None:
         assert not broken(oracle, truth, states), (seed, n, broken(oracle, truth, states))
 
 
-@settings(max_examples=4, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=2, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6))
 def test_views_say_what_the_rules_say(store: WorldStore, seed: int) -> None:
     check(store, seed)

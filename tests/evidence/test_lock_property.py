@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.evidence.sim import World, build, line_of, truly_admissible
 from tests.evidence.store import Store
+from tests.examples import examples
 
 RUNS = 12  # independent runs in one store: planning a query costs more than running it
 
@@ -53,7 +54,7 @@ def check(store: Store, seed: int, runs: int, orders: int) -> None:
         assert not wrong, (seed, wrong)
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(seed=st.integers(0, 10**6))
 def test_view_is_the_definition_and_never_admits_what_came_after(store: Store, seed: int) -> None:
     check(store, seed, RUNS, orders=2)

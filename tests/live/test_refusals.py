@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tic_daemon.store.sqlguard import SqlError, SqlRefused, only_select
 
 from .conftest import Bed
@@ -154,7 +155,7 @@ def test_the_connection_itself_reads_no_files_even_without_the_guard(bed: Bed, t
             con.execute(sql)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=60))
 def test_the_guard_lets_nothing_out_but_its_own_errors(text: str) -> None:
     con = duckdb.connect()

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.scan.support import REFERENCE, of, opened, scan, scanner
 from tic_daemon.scan.events import Device, Event, Fault, Gap, Metric, Mismatch, ProcessSeen, StampAfter, StepEvent
 from tic_daemon.scan.rules import RuleSet
@@ -127,7 +128,9 @@ def shown(events: list[Event]) -> list[str]:
     return [repr(event) for event in events]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(LINES, TRAITS, TAIL, st.randoms(use_true_random=False))
 def test_chunks_restarts_and_engines_change_nothing(
     lines: list[bytes], traits: SourceTraits, tail: bytes, rng: random.Random
@@ -151,7 +154,9 @@ def test_chunks_restarts_and_engines_change_nothing(
     assert shown(other.feed(b"".join(lines))) == wanted
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(LINES)
 def test_every_event_lies_in_its_line(lines: list[bytes]) -> None:
     data = b"".join(lines)
@@ -175,7 +180,7 @@ LONG = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(LONG, st.lists(st.integers(0, 300_000), max_size=5), st.booleans())
 def test_cuts_of_a_long_line_change_nothing(line: bytes, cuts: list[int], restart: bool) -> None:
     if not line:
@@ -447,7 +452,7 @@ def test_a_hole_of_nuls_hides_nothing() -> None:
 
 
 @given(st.lists(st.binary(max_size=400), max_size=20).map(b"\n".join))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_garbage_is_survived(data: bytes) -> None:
     source = opened()
     whole = data.rfind(b"\n") + 1

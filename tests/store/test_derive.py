@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.samples import source
 from tic_daemon.scan.events import At, Event, Fault, Metric, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
 from tic_daemon.store import migrate
@@ -129,7 +130,7 @@ class World:
         return [AttemptRow(f"{number:x}", "r", "now", None, "because", "me", when, "node7", cut)]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), ticks=st.integers(1, 12))
 def test_tick_by_tick_equals_a_rebuild(tmp_path_factory: pytest.TempPathFactory, seed: int, ticks: int) -> None:
     root = tmp_path_factory.mktemp("derive")

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.samples import KINDS, source
 from tic_daemon.scan.events import At, Event
 from tic_daemon.store.layout import StoreLayout
@@ -73,7 +74,7 @@ def stored(writer: Writer) -> list[tuple[str, int, int, int]]:
     return sorted(rows)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(tick, st.just("restart")), max_size=8))
 def test_random_ticks_equal_the_model(base_schema: Path, ticks: list[object]) -> None:
     model = Model()

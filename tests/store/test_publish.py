@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.store.samples import delta, fault, mismatch, next_tick
 from tic_daemon.errors import StoreError
 from tic_daemon.store import publish as module
@@ -281,7 +282,7 @@ def test_a_large_store_is_written_in_pieces_ahead_of_the_moment(
     same(writer)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(1, 3_000_000), max_size=120))
 def test_merging_is_bounded(fresh: list[int]) -> None:
     rows: list[int] = []

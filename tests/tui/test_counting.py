@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tui.several import BEGAN, Stores
 from tic_tui import counting, queries
 from tic_tui.counting import ADD, LEAST, MOST, Question, Tally
@@ -49,7 +50,7 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_tally_equals_a_recount_at_every_step_of_a_history(data: st.DataObject) -> None:
     stores = Stores(("s1", "s2", "s3")[: data.draw(st.integers(1, 3), "stores")])

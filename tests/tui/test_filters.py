@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tui.several import BEGAN, Stores
 from tic_daemon.errors import ConfigError
 from tic_tui.filters import COLUMNS, Filter, operators, where
@@ -68,7 +69,7 @@ def filters(draw: Any) -> Filter:
     return Filter(column, op, value, on=draw(st.booleans()))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_sql_leaves_what_python_leaves(data: st.DataObject) -> None:
     stores = Stores()

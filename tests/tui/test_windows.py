@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tui.several import BEGAN, Stores
 from tic_tui.filters import Filter
 from tic_tui.model import FIRST, Key, Mismatch, Window
@@ -37,7 +38,7 @@ def records(stores: Stores) -> list[Mismatch]:
     return rows_of(stores, Mismatch, "mismatches", (), "ORDER BY observed_at, store_id, rec_id")  # type: ignore[arg-type]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_page_is_a_slice_of_all_rows_in_order_and_stays_so_as_rows_come(data: st.DataObject) -> None:
     stores = Stores(("s1", "s2", "s3")[: data.draw(st.integers(1, 3), "stores")])
