@@ -198,8 +198,14 @@ def test_nothing_heard_is_told_on(node: Callable[[str], Writer]) -> None:
 # --- hearing ----------------------------------------------------------------------------------------------------------
 
 
-def file_of(writer: Writer, run: str = "r1", store_id: str = ORIGIN) -> Path:
-    path = faults_dir(writer.layout) / directory_name(run) / f"node-b-{store_id}.jsonl"
+@pytest.fixture
+def layout(tmp_path: Path) -> StoreLayout:
+    """Of a node that hears: what is heard is read from files alone, its store is not opened."""
+    return StoreLayout.find(tmp_path, host="node-a")
+
+
+def file_of(layout: StoreLayout, run: str = "r1", store_id: str = ORIGIN) -> Path:
+    path = faults_dir(layout) / directory_name(run) / f"node-b-{store_id}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -208,10 +214,9 @@ def split(found: list[Row | RemoteGapRow]) -> tuple[list[Row], list[RemoteGapRow
     return [r for r in found if not isinstance(r, RemoteGapRow)], [r for r in found if isinstance(r, RemoteGapRow)]
 
 
-def test_a_torn_last_line_waits_for_its_end(node: Callable[[str], Writer]) -> None:
-    writer = node("node-a")
-    path, line = file_of(writer), to_line(told())
-    listener = Listener(writer.layout)
+def test_a_torn_last_line_waits_for_its_end(layout: StoreLayout) -> None:
+    path, line = file_of(layout), to_line(told())
+    listener = Listener(layout)
     path.write_bytes(line + line[:100])
     assert listener.look() == [told()]
     assert listener.look() == []
@@ -220,44 +225,38 @@ def test_a_torn_last_line_waits_for_its_end(node: Callable[[str], Writer]) -> No
     assert listener.look() == []
 
 
-def test_garbage_is_counted_and_what_is_round_it_is_heard(node: Callable[[str], Writer]) -> None:
-    writer = node("node-a")
-    path = file_of(writer)
+def test_garbage_is_counted_and_what_is_round_it_is_heard(layout: StoreLayout) -> None:
+    path = file_of(layout)
     one, two = to_line(told()), to_line(told(origin_rec_id=8))
     path.write_bytes(one + b"\x00\xff\r{garbage\n\n" + to_line(told(origin_store_id="x")) + two)
-    rows, gaps = split(Listener(writer.layout).look())
+    rows, gaps = split(Listener(layout).look())
     assert rows == [told(), told(origin_rec_id=8)]
     (gap,) = gaps
     assert (gap.kind, gap.path, gap.first_byte) == ("exchange", str(path), len(one))
     assert gap.detail.startswith("2 lines are left out")
 
 
-def test_a_line_without_end_is_skipped_to_its_end(
-    node: Callable[[str], Writer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_line_without_end_is_skipped_to_its_end(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tic_daemon.store.exchange.PASS_BYTES", 300_000)
-    writer = node("node-a")
-    file_of(writer).write_bytes(b"x" * 1_000_000 + b"\n" + to_line(told()))
-    rows, gaps = split(read_once(writer.layout))
+    file_of(layout).write_bytes(b"x" * 1_000_000 + b"\n" + to_line(told()))
+    rows, gaps = split(read_once(layout))
     assert rows == [told()] and [gap.kind for gap in gaps] == ["exchange"]
 
 
-def test_a_file_that_was_replaced_is_read_again(node: Callable[[str], Writer]) -> None:
-    writer = node("node-a")
-    path = file_of(writer)
+def test_a_file_that_was_replaced_is_read_again(layout: StoreLayout) -> None:
+    path = file_of(layout)
     path.write_bytes(to_line(told()) * 3)
-    listener = Listener(writer.layout)
+    listener = Listener(layout)
     assert len(listener.look()) == 3
     path.unlink()
     path.write_bytes(to_line(told(revision=2)))
     assert listener.look() == [told(revision=2)]
 
 
-def test_a_file_that_was_replaced_by_a_longer_one_is_read_from_its_beginning(node: Callable[[str], Writer]) -> None:
-    writer = node("node-a")
-    path = file_of(writer)
+def test_a_file_that_was_replaced_by_a_longer_one_is_read_from_its_beginning(layout: StoreLayout) -> None:
+    path = file_of(layout)
     path.write_bytes(to_line(told()))
-    listener = Listener(writer.layout)
+    listener = Listener(layout)
     assert listener.look() == [told()]
     new = path.with_name("new")
     new.write_bytes(to_line(told(origin_rec_id=8)) + to_line(told(revision=2)) * 3)
@@ -265,13 +264,12 @@ def test_a_file_that_was_replaced_by_a_longer_one_is_read_from_its_beginning(nod
     assert told(origin_rec_id=8) in listener.look()
 
 
-def test_pipes_links_and_directories_are_not_read_and_are_told(node: Callable[[str], Writer], tmp_path: Path) -> None:
-    writer = node("node-a")
-    os.mkfifo(file_of(writer, store_id="0" * 12))
+def test_pipes_links_and_directories_are_not_read_and_are_told(layout: StoreLayout, tmp_path: Path) -> None:
+    os.mkfifo(file_of(layout, store_id="0" * 12))
     (tmp_path / "secret").write_bytes(to_line(told(origin_store_id="1" * 12)))
-    file_of(writer, store_id="1" * 12).symlink_to(tmp_path / "secret")
-    file_of(writer, store_id="2" * 12).mkdir()
-    listener = Listener(writer.layout)
+    file_of(layout, store_id="1" * 12).symlink_to(tmp_path / "secret")
+    file_of(layout, store_id="2" * 12).mkdir()
+    listener = Listener(layout)
     rows, gaps = split(listener.look())
     assert rows == [] and [gap.kind for gap in gaps] == ["unreadable"] * 3
     assert listener.look() == []  # said once
@@ -505,7 +503,7 @@ def test_a_fault_told_after_a_daemons_end_locks_what_it_stored(node: Callable[[s
     writer.commit([delta(*records, offset=200, run_hint="r1", run_how="config")])
     writer.close()
     assert {row[0] for row in read(writer, "SELECT admissibility FROM mismatches")} == {"admissible"}
-    file_of(writer).write_bytes(to_line(told(told_at=datetime(2100, 1, 1))))
+    file_of(writer.layout).write_bytes(to_line(told(told_at=datetime(2100, 1, 1))))
     # The first record is earlier by more than the margin, and its step may be the one in flight.
     standing = "SELECT byte_offset, admissibility, reason, is_evidence FROM mismatches ORDER BY 1"
     late = "fault reported in or before this step"
@@ -550,5 +548,5 @@ def test_what_was_not_heard_does_what_it_would_have_done(
     writer = node("node-a")
     writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")])
     writer.close()
-    file_of(writer).write_bytes(to_line(told(**{"kind": "not-known-here", **changes})))
+    file_of(writer.layout).write_bytes(to_line(told(**{"kind": "not-known-here", **changes})))
     assert read(writer, "SELECT admissibility FROM mismatches") == [(admissibility,)]

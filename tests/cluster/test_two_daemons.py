@@ -7,11 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.harness import Watcher, environment, tui, wait_until
+from tic_daemon.store.layout import stores_under
+from tic_daemon.store.reach import open_snapshot
 from tic_daemon.store.reader import Connection, Reader, open_reader
 
 RECORD = (
@@ -82,10 +85,40 @@ def store(reader: Reader, host: str) -> Connection:
     return dict(zip((name.partition("-")[0] for name in names), stores, strict=True))[host]
 
 
+def published(workspace: Path, host: str) -> dict[int, int]:
+    """What the newest snapshot of a node holds, as `numbers`."""
+    (layout,) = [layout for layout in stores_under(workspace) if layout.host == host]
+    if not (layout.snapshot_dir / "manifest.json").exists():
+        return {}
+    with closing(open_snapshot(layout)) as reader:
+        return numbers(reader)
+
+
 def ask(reader: Reader, sql: str) -> list[tuple[object, ...]]:
     return reader.query(sql, timeout_s=30).rows
 
 
+def test_two_nodes_are_read_as_one_and_one_of_them_dies(tmp_path: Path, nodes: tuple[Node, Node]) -> None:
+    """The short story; the whole one, with hangs, marks, faults and attempts, is below."""
+    one, two = nodes
+    one.write(1, 2, 3)
+    two.write(1, 2)
+    one.watcher.start()
+    two.watcher.start()
+    reader = open_reader(tmp_path / "ws")
+    wait_until(lambda: numbers(reader) == {0: 3, 1: 2}, LIMIT_S, lambda: repr(reader.connection()))
+    assert [s.kind for s in reader.connection().stores] == ["live", "live"]
+    assert ask(reader, "SELECT run_id, mismatches, locked, sources, last_step FROM runs") == [("r1", 5, False, 2, 3)]
+    # One publishes no more, the other goes on; what it published is read, and that is said.
+    wait_until(lambda: published(tmp_path / "ws", "node2") == {1: 2}, LIMIT_S)
+    two.watcher.kill()
+    one.write(4)
+    wait_until(lambda: numbers(reader) == {0: 4, 1: 2} and store(reader, "node2").kind == "snapshot", LIMIT_S)
+    assert reader.connection().detail.startswith("1 of 2 stores are not read live: node2-")
+    reader.close()
+
+
+@pytest.mark.slow
 def test_two_nodes_are_read_as_one_whatever_happens_to_their_daemons(tmp_path: Path, nodes: tuple[Node, Node]) -> None:
     one, two = nodes
     workspace = tmp_path / "ws"

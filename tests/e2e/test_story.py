@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -151,8 +150,7 @@ def test_in_tmux(tmp_path: Path) -> None:
         tmux("send-keys", "Enter")
         wait_until(lambda: "illegal" in tmux("capture-pane", "-p"), 10, lambda: tmux("capture-pane", "-p"))
         tmux("send-keys", "q")
-        time.sleep(1)
-        assert tmux("list-sessions") == ""
+        wait_until(lambda: tmux("list-sessions") == "", 20, lambda: tmux("capture-pane", "-p"))
     finally:
         tmux("kill-server")
     story.watcher.stop()

@@ -18,7 +18,7 @@ from tests.store.samples import delta, fault, mismatch
 from tic_daemon.config import Config
 from tic_daemon.errors import ConnectError, StoreError, StoreVersionError
 from tic_daemon.store import migrate, snapshot_reader
-from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.layout import StoreLayout, stores_under
 from tic_daemon.store.publish import Publisher
 from tic_daemon.store.snapshot import MANIFEST, snapshot_of
 from tic_daemon.store.snapshot_reader import SnapshotReader
@@ -28,13 +28,14 @@ from tic_daemon.store.writer import Writer
 from tic_daemon.watch import Daemon
 
 Opener = Callable[[], Writer]
+COMMITTED = [delta(mismatch(0), fault(40), mismatch(80), offset=120, provisional=(mismatch(120),))]
 COUNT = "SELECT count(*), max(byte_offset) FROM b_mismatch"
 
 
 @pytest.fixture
 def writer(open_writer: Opener) -> Writer:
     writer = open_writer()
-    writer.commit([delta(mismatch(0), fault(40), mismatch(80), offset=120, provisional=(mismatch(120),))])
+    writer.commit(COMMITTED)
     return writer
 
 
@@ -49,13 +50,34 @@ def publish(writer: Writer) -> Callable[[], None]:
     return again
 
 
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory, base_schema: Path) -> Path:
+    """A workspace whose daemon published what `writer` has, and is gone."""
+    path = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "SCHEMA", base_schema)
+        writer = Writer.open(StoreLayout.find(path))
+        writer.commit(COMMITTED)
+        assert Publisher(writer.reader_cursor, writer.layout, writer.changes).publish()
+        writer.close()
+    return path
+
+
+@pytest.fixture
+def published(example: Path, workspace: Path) -> StoreLayout:
+    """A copy of the example, to be read and broken."""
+    shutil.copytree(example, workspace, dirs_exist_ok=True)
+    (layout,) = stores_under(workspace)
+    return layout
+
+
 @pytest.fixture
 def every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_reader, "LOOK_S", 0.0)
 
 
-def test_what_it_says_of_itself(writer: Writer, publish: Callable[[], None]) -> None:
-    reader = SnapshotReader(writer.layout)
+def test_what_it_says_of_itself(published: StoreLayout) -> None:
+    reader = SnapshotReader(published)
     told = reader.connection()
     assert (told.kind, told.state) == ("snapshot", "connected")
     assert told.data_at is not None and abs(datetime.now(UTC).replace(tzinfo=None) - told.data_at) < timedelta(
@@ -67,11 +89,11 @@ def test_what_it_says_of_itself(writer: Writer, publish: Callable[[], None]) -> 
         reader.query("SELECT 1")
 
 
-def test_only_one_select_that_reads_no_file(writer: Writer, publish: Callable[[], None], tmp_path: Path) -> None:
+def test_only_one_select_that_reads_no_file(published: StoreLayout, tmp_path: Path) -> None:
     secret = tmp_path / "a.csv"
     secret.write_text("a\n1\n")
-    reader = SnapshotReader(writer.layout)
-    inside = next(writer.layout.snapshot_dir.glob("cursor-*"))
+    reader = SnapshotReader(published)
+    inside = next(published.snapshot_dir.glob("cursor-*"))
     for sql in (
         "DROP TABLE mismatch", "SELECT 1; SELECT 2", "SET threads=1", f"SELECT * FROM read_parquet('{inside}')",
         f"SELECT * FROM '{inside}'", f"SELECT * FROM read_csv('{secret}')", "SELECT * FROM query('SELECT 1')",
@@ -84,11 +106,11 @@ def test_only_one_select_that_reads_no_file(writer: Writer, publish: Callable[[]
     reader.close()
 
 
-def test_as_of_and_the_spool_work_as_on_the_file(writer: Writer, publish: Callable[[], None]) -> None:
-    reader = SnapshotReader(writer.layout)
+def test_as_of_and_the_spool_work_as_on_the_file(published: StoreLayout) -> None:
+    reader = SnapshotReader(published)
     ((observed,),) = reader.query("SELECT max(observed_at) FROM b_mismatch").rows
     assert reader.query(COUNT, as_of=observed - timedelta(microseconds=1)).rows == [(0, None)]
-    mark = Spool.at(writer.layout.state_dir).mark("r1", reason="from a third host")
+    mark = Spool.at(published.state_dir).mark("r1", reason="from a third host")
     assert reader.query("SELECT rec_id, id FROM b_mark").rows == [(None, mark.id)]
     reader.close()
 
@@ -158,20 +180,18 @@ def test_a_file_that_vanished_leads_to_the_newer_manifest(
         lambda value: value.update(number=True),
     ],
 )
-def test_a_manifest_that_no_daemon_wrote(
-    writer: Writer, publish: Callable[[], None], change: Callable[[dict[str, object]], None]
-) -> None:
-    path = writer.layout.snapshot_dir / MANIFEST
+def test_a_manifest_that_no_daemon_wrote(published: StoreLayout, change: Callable[[dict[str, object]], None]) -> None:
+    path = published.snapshot_dir / MANIFEST
     value = json.loads(path.read_text())
     change(value)
     path.write_text(json.dumps(value))
-    assert snapshot_of(writer.layout) is None
+    assert snapshot_of(published) is None
     with pytest.raises(StoreError, match="cannot be used"):
-        SnapshotReader(writer.layout)
+        SnapshotReader(published)
 
 
-def test_views_that_no_daemon_wrote(writer: Writer, publish: Callable[[], None]) -> None:
-    (path,) = writer.layout.snapshot_dir.glob("views-*")
+def test_views_that_no_daemon_wrote(published: StoreLayout) -> None:
+    (path,) = published.snapshot_dir.glob("views-*")
     size = path.stat().st_size
     for sql in (
         "CREATE TABLE a AS SELECT sum(range) FROM range(1000000000000)",
@@ -181,39 +201,37 @@ def test_views_that_no_daemon_wrote(writer: Writer, publish: Callable[[], None])
     ):
         path.write_text(json.dumps([["a", sql]]).ljust(size))
         with pytest.raises(StoreError):
-            SnapshotReader(writer.layout)
+            SnapshotReader(published)
 
 
-def test_pipes_links_and_other_stores_are_no_snapshot(
-    writer: Writer, publish: Callable[[], None], tmp_path: Path
-) -> None:
+def test_pipes_links_and_other_stores_are_no_snapshot(published: StoreLayout, tmp_path: Path) -> None:
     """A pipe without a writer would be waited for, and for ever."""
-    directory = writer.layout.snapshot_dir
+    directory = published.snapshot_dir
     manifest = directory / MANIFEST
     text = manifest.read_text()
     (piece,) = directory.glob("mismatch-*")
     outside = piece.rename(tmp_path / "outside.parquet")
     piece.symlink_to(outside)
     with pytest.raises(StoreError, match="is no file"):
-        SnapshotReader(writer.layout)
+        SnapshotReader(published)
     piece.unlink()
     outside.rename(piece)
-    manifest.write_text(text.replace(writer.store_id, "0" * 12))
+    manifest.write_text(text.replace(published.store_id, "0" * 12))
     with pytest.raises(StoreError, match="another one"):
-        SnapshotReader(writer.layout)
+        SnapshotReader(published)
     manifest.unlink()
     os.mkfifo(manifest)
     with pytest.raises(StoreError, match="cannot be used"):
-        SnapshotReader(writer.layout)
-    os.mkfifo(writer.layout.pointer_file)
-    assert StoreLayout.of(writer.layout.directory) == writer.layout
+        SnapshotReader(published)
+    os.mkfifo(published.pointer_file)
+    assert StoreLayout.of(published.directory) == published
 
 
-def test_a_newer_snapshot_is_refused(writer: Writer, publish: Callable[[], None]) -> None:
-    path = writer.layout.snapshot_dir / MANIFEST
+def test_a_newer_snapshot_is_refused(published: StoreLayout) -> None:
+    path = published.snapshot_dir / MANIFEST
     path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": 99}))
     with pytest.raises(StoreVersionError, match="version 99"):
-        SnapshotReader(writer.layout)
+        SnapshotReader(published)
 
 
 def test_tail_waits_for_a_newer_one(
