@@ -27,7 +27,7 @@ demo: $(VENV)/.app
 	@$(BIN)/tic-tui demo
 
 test: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 	@$(MAKE) --no-print-directory wheel-test
 
 test-all: $(VENV)/.dev check
