@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 
 from tests.e2e.harness import Watcher, environment, tic, tui, wait_until
 from tests.e2e.terminal import Terminal
+from tic_daemon.store.check import check
+from tic_daemon.store.reader import open_reader
 
 RECORD = (
     "[2026-11-29 20:00:{second:02}] trainer.py:231 - [mismatch] run=story step={step} policy={step} input=abc phase=decode "
@@ -97,14 +100,24 @@ def test_as_commands(tmp_path: Path) -> None:
     def code() -> int:
         return tic("check", "story", "--at", story.workspace, check=False).returncode
 
-    wait_until(lambda: code() == 0, 15, lambda: f"check gives {code()}\n{story.watcher.log()}")
+    def becomes(wanted: int) -> None:
+        """Until the command says so; before that, what it calls is asked, since a process a poll takes most of the time."""
+
+        def now() -> int:
+            with contextlib.closing(open_reader(story.workspace)) as reader:
+                return check(reader, "story")[0]
+
+        wait_until(lambda: now() == wanted, 15, lambda: f"check gives {now()}\n{story.watcher.log()}")
+        assert code() == wanted
+
+    becomes(0)
     mark = tic("mark", "story", "--at", story.workspace, "--reason", "looks odd")
     assert code() == 12
     (mark_id,) = (word for word in mark.stdout.split() if len(word) == 32)
     tic("mark", "story", "--at", story.workspace, "--retract", mark_id, "--reason", "was fine")
     assert code() == 0
     story.append(FAULT)
-    wait_until(lambda: code() == 13, 15)
+    becomes(13)
     status = tui("status", story.workspace)
     assert status.returncode == 13
     assert "illegal" in status.stdout
@@ -113,11 +126,11 @@ def test_as_commands(tmp_path: Path) -> None:
     assert refused.returncode == 15
     assert str(story.watcher.process.pid) in refused.stderr  # type: ignore[union-attr]
     tic("attempt", "story", "--at", story.workspace, "--from", "now", "--reason", "restarted")
-    wait_until(lambda: code() == 15, 15)  # nothing is in the new attempt yet: the old process stays in the old one
+    becomes(15)  # nothing is in the new attempt yet: the old process stays in the old one
     second = story.workspace / "none_ffff0000" / "attempt_0" / "3" / "stderr.log"
     second.parent.mkdir(parents=True)
     second.write_text(RECORD.format(second=30, step=3, value="0.001"))
-    wait_until(lambda: code() == 0, 15, lambda: tui("status", story.workspace).stdout)
+    becomes(0)
     story.watcher.stop()
     assert code() == 0
     tic("mark", "story", "--at", story.workspace, "--attempt", "2", "--reason", "without a daemon")
