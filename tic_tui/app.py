@@ -276,6 +276,9 @@ class TicApp(App[str | None], inherit_bindings=False):
         if run_id is not None:
             self.select_run(run_id)
         await self.go(bindings.RUN)
+        # From screen 2 itself, for example by the palette, no screen is resumed that would ask for it.
+        self.demand_changed()
+        self._draw()
 
     async def show_mismatches(self, *, run_id: str | None = None, ask: bool = False) -> None:
         """To screen 3: of this run, or as it was left; `ask` opens the filter dialog there."""

@@ -153,7 +153,7 @@ def test_a_crowd_does_not_hold_up_the_logs(tmp_path: Path) -> None:
             crowded = line_to_row_ms(log, _patient(reader), 40)
             came = json.loads(crowd.communicate(timeout=60)[0])
             assert daemon.poll() is None
-            assert reader.query("SELECT count(*) = 81 FROM mismatches").rows == [(True,)]
+            assert _patient(reader).query("SELECT count(*) = 81 FROM mismatches").rows == [(True,)]
         finally:
             daemon.terminate()
             daemon.wait(30)
