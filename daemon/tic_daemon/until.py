@@ -7,20 +7,18 @@ system), then its end is asked for.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import random
 import select
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from tic_daemon import slurm
 from tic_daemon.ending import Ending
 from tic_daemon.errors import ConfigError
-from tic_daemon.store.owner import process_start
+from tic_daemon.store.owner import process_ended, process_start
 
 log = logging.getLogger("tic-daemon")
 
@@ -78,7 +76,7 @@ class PidGone:
 
     def _gone(self) -> bool:
         start = process_start(self._pid)
-        return not start or start != self._start or _is_zombie(self._pid)
+        return not start or start != self._start or process_ended(self._pid)
 
 
 class JobOver:
@@ -132,10 +130,3 @@ def _run(conditions: Sequence[Condition], ending: Ending, linger_s: float) -> No
     log.info("%s; last lines are waited for, %g s", "; ".join(what), linger_s)
     if not ending.wait(linger_s):
         ending.request("; ".join(what))
-
-
-def _is_zombie(pid: int) -> bool:
-    with contextlib.suppress(OSError, IndexError):
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return stat.rpartition(")")[2].split()[0] in ("Z", "X")
-    return True

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tic_daemon.errors import StoreOwnedError
-from tic_daemon.store.owner import Owner, Process, live_owner
+from tic_daemon.store.owner import Owner, Process, live_owner, process_start
 
 
 def leave(path: Path, age_s: float, **changes: object) -> None:
@@ -54,6 +54,18 @@ def test_a_dead_process_of_this_machine_is_no_owner(path: Path) -> None:
     leave(path, 1, pid=dead_pid(), pid_start="")
     assert live_owner(path) is None
     Owner.acquire(path).release()
+
+
+def test_a_process_whose_parent_never_asked_how_it_ended_is_no_owner(path: Path) -> None:
+    """As in a container whose pid 1 reaps nobody: the pid is there for ever, the process is not."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+    try:
+        leave(path, 1, pid=child.pid, pid_start=process_start(child.pid))
+        assert live_owner(path) is None
+        Owner.acquire(path).release()
+    finally:
+        child.wait()
 
 
 def test_a_pid_that_came_back_is_another_process(path: Path) -> None:

@@ -65,6 +65,8 @@ class Process:
             return False
         except PermissionError:
             pass
+        if process_ended(self.pid):
+            return False
         start = process_start(self.pid)
         return not (start and self.pid_start and start != self.pid_start)
 
@@ -210,9 +212,19 @@ def _pid_namespace() -> str:
 
 
 def process_start(pid: int) -> str:
-    """Start time of a process in clock ticks since boot, or ""; the command name in the line may hold spaces."""
+    """Start time of a process in clock ticks since boot, or ""."""
+    fields = _stat(pid)
+    return fields[19] if len(fields) > 19 else ""
+
+
+def process_ended(pid: int) -> bool:
+    """Whether only the exit code is left of a process, since its parent (or a container's pid 1) never asks for it."""
+    return _stat(pid)[:1] in (["Z"], ["X"])
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/<pid>/stat from the state on; the command name before it may hold spaces."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return stat.rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
