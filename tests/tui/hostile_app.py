@@ -89,4 +89,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the storm's thread is in DuckDB: the interpreter's own end would tear it down there, and abort
