@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
 import shutil
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen,
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.store.check import check
 from tic_daemon.store.layout import StoreLayout
-from tic_daemon.store.reader import open_reader
+from tic_daemon.store.reader import Connection, Reader, Result, open_reader
 from tic_daemon.store.rows import AttemptRow, CursorRow, MarkRow, SourceDelta, SourceRow, source_id
 from tic_daemon.store.writer import Writer
 
@@ -353,3 +354,46 @@ def test_worst_is_the_first_of_the_documented_order() -> None:
     for unknown in (1, 2, 16, -1):
         with pytest.raises(ValueError, match=str(unknown)):
             worst([13, unknown])
+
+
+class Partly:
+    """A reader of a workspace of which a part does not answer, or answers from long ago."""
+
+    def __init__(self, reader: Reader, missing: tuple[str, ...] = (), **connection: Any) -> None:
+        self._reader, self._missing, self._connection = reader, missing, connection
+
+    def query(self, *args: Any, **named: Any) -> Result:
+        return dataclasses.replace(self._reader.query(*args, **named), missing=self._missing)
+
+    def connection(self) -> Connection:
+        return dataclasses.replace(self._reader.connection(), **self._connection)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+
+def ago(seconds: float) -> datetime:
+    return datetime.now(UTC).replace(tzinfo=None) - timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("missing", "connection", "code", "words"),
+    [
+        ((), {}, 0, ""),
+        (("node-b-0123456789ab: no answer within 5 s",), {}, 15, "a store is missing: node-b-0123456789ab: no answer"),
+        ((), {"kind": "snapshot", "detail": "port blocked", "data_at": 30.0}, 0, ""),
+        ((), {"kind": "snapshot", "detail": "port blocked", "data_at": 90.0}, 15, "a snapshot is 9"),
+        ((), {"kind": "snapshot", "detail": "", "data_at": 90.0}, 0, ""),  # its daemon ended well: that is all there is
+    ],
+    ids=["all there", "a store is missing", "a fresh snapshot", "an old snapshot", "the snapshot is all"],
+)
+def test_what_a_store_does_not_say_may_be_a_fault(
+    told: Told, tmp_path: Path, missing: tuple[str, ...], connection: dict[str, Any], code: int, words: str
+) -> None:
+    told([log(*WELL)])
+    if "data_at" in connection:
+        connection = {**connection, "data_at": ago(connection["data_at"])}
+    with contextlib.closing(open_reader(tmp_path)) as reader:
+        found, lines = check(Partly(reader, missing, **connection), "r1")  # type: ignore[arg-type]
+    assert found == code
+    assert words in "\n".join(lines)
