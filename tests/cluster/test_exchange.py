@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from tic_daemon.store.exchange_lines import LINE_BYTES, Row, directory_name, fit
 from tic_daemon.store.file_reader import FileReader
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.offline import take_in_spool
+from tic_daemon.store.reader import open_reader
 from tic_daemon.store.rows import AttemptRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow
 from tic_daemon.store.writer import Writer
 
@@ -491,6 +493,28 @@ def read(writer: Writer, sql: str, as_of: datetime | None = None) -> list[tuple[
         return reader.query(sql, as_of=as_of, timeout_s=30).rows
     finally:
         reader.close()
+
+
+def test_a_fault_that_two_stores_show_is_one_of_the_workspace(node: Callable[[str], Writer], tmp_path: Path) -> None:
+    """The row of the store that saw it stands for it, whichever is read first; where that one is not there, any other."""
+    saw, heard = node("node-z"), node("node-a")
+    saw.commit([delta(confirmed(400), mismatch(0), offset=500, run_hint="r1", run_how="config")])
+    (row,) = [r for r in what_it_says(saw.reader_cursor()) if isinstance(r, RemoteFaultRow)]
+    heard.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], remote=[row])
+    third = told(
+        origin_store_id="feedfeedfeed", origin_rec_id=1, source_id=5
+    )  # of a store that is not in the workspace
+    for number, writer in enumerate((saw, heard)):
+        writer.commit(
+            [delta(mismatch(600 + number), offset=640 + number, run_hint="r1", run_how="config")], remote=[third]
+        )
+        writer.close()
+    with contextlib.closing(open_reader(tmp_path)) as reader:
+        faults = reader.query("SELECT store_id, origin_store_id, byte_offset FROM faults ORDER BY byte_offset, 1").rows
+        assert [row for row in faults if row[1] is None] == [(saw.store_id, None, 400)]
+        assert [row[1] for row in faults if row[1] is not None] == ["feedfeedfeed"]
+        counted = "SELECT faults, remote_faults, locked FROM runs"
+        assert reader.query(counted).rows == [(2, 1, True)]
 
 
 def test_a_fault_told_after_a_daemons_end_locks_what_it_stored(node: Callable[[str], Writer]) -> None:

@@ -165,3 +165,18 @@ def test_readers_of_the_live_store_see_a_mark_at_once_and_never_hang_with_the_sp
     found = patient.pending()
     patient.taken(found)
     wait_until(lambda: patient.waiting() is None, 10, lambda: "the store has all of them")
+
+
+def test_cuts_of_one_declaration_by_several_daemons_are_laid_over_together(layout: StoreLayout) -> None:
+    """Each daemon of a requeued job cuts its own logs under one id; a log without a cut would count as begun afterwards."""
+    line = {
+        "kind": "attempt", "id": "job-1", "run_id": "r", "from_kind": "scheduler", "from_time": None, "reason": "requeued",
+        "who": "slurm", "declared_at": "2026-11-29T12:00:00", "host": "h",
+    }  # fmt: skip
+    layout.spool_dir.mkdir()
+    cuts = {"node-a": [[1, 0, 100]], "node-b": [[2, 0, 200]], "node-c": [[1, 0, 999], [3, 1, 300]]}
+    for node, cut in cuts.items():
+        (layout.spool_dir / f"{node}-1-x.jsonl").write_text(json.dumps({**line, "cut": cut}) + "\n")
+    (told,) = json.loads(overlay(layout.spool_dir) or "[]")
+    assert told["id"] == "job-1"
+    assert sorted(told["cut"]) == [[1, 0, 100], [2, 0, 200], [3, 1, 300]], "of a log that two name, the first counts"
