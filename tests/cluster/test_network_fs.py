@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import time
@@ -103,7 +102,8 @@ def test_lines_written_elsewhere_are_read_in_time_and_none_is_lost(mounted: Moun
         assert watcher.process is not None and watcher.process.poll() is None
     finally:
         watcher.stop()
-    assert statistics.median(took) < 3.0, took
+    print("a line written elsewhere to its row:", ", ".join(f"{seconds:.2f} s" for seconds in took))
+    assert max(took) < 3.0, took
     copy = layout.published
     assert ask(copy, "SELECT count(*), count(DISTINCT step) FROM mismatches") == [(written, written)]
     snapshot = snapshot_of(layout)
