@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from tic_tui.cli import main
+from tic_tui.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from tic_daemon import __version__
 from tic_daemon.errors import ConfigError, TicError
@@ -67,6 +68,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _let_go_of_stdout()  # `| head` left early: no error
         return 0
+
+
+def entry() -> NoReturn:
+    """`tic-tui` as a process of its own. A reader may still be at work, in DuckDB, when its command ends."""
+    code = main()
+    from tic_daemon.ending import leave_stuck_threads  # noqa: PLC0415 -- the first paint does not wait for it
+
+    leave_stuck_threads(code)
+    sys.exit(code)
 
 
 def _complain(error: TicError) -> None:
@@ -130,4 +140,4 @@ def _screen(args: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

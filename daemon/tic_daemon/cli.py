@@ -128,10 +128,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def entry() -> NoReturn:
     """`tic-daemon` as a process of its own."""
     code = main()
-    if "tic_daemon.ending" in sys.modules:
-        from tic_daemon.ending import leave_stuck_threads  # noqa: PLC0415  only after `watch`
+    from tic_daemon.ending import leave_stuck_threads  # noqa: PLC0415  loaded only when needed
 
-        leave_stuck_threads(code)
+    leave_stuck_threads(code)
     sys.exit(code)
 
 

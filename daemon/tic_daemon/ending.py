@@ -161,16 +161,19 @@ def _leave(ending: Ending) -> None:
 
 
 def leave_stuck_threads(exit_code: int, patience_s: float = 1.0) -> None:
-    """Leaves the process if threads of ours still wait for a file system: the interpreter would wait for them for ever.
+    """Leaves the process if threads of ours still run: the interpreter's own end is not made for them.
 
-    Called last, with everything written and closed. Returns if there are none.
+    It would wait for one that waits for a file system, for ever. A daemon thread it would tear down where it stands:
+    inside of DuckDB or Arrow that aborts the process. Called last by every command of both packages, with everything
+    written and closed. Returns if there are none.
     """
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     deadline = time.monotonic() + patience_s
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.main_thread():
+    for thread in others:
+        if not thread.daemon:
             thread.join(max(0.0, deadline - time.monotonic()))
-            if thread.is_alive():
-                for stream in (sys.stdout, sys.stderr):
-                    with contextlib.suppress(OSError, ValueError, AttributeError):
-                        stream.flush()
-                os._exit(exit_code)
+    if any(thread.is_alive() for thread in others):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        os._exit(exit_code)

@@ -214,13 +214,33 @@ def test_no_space_at_the_end_is_given_up_in_time(tmp_path: Path) -> None:
     assert records(tmp_path) == 1
 
 
-def test_threads_that_wait_for_ever_keep_no_process() -> None:
+@pytest.mark.parametrize("daemon", [False, True])
+def test_threads_that_wait_for_ever_keep_no_process(daemon: bool) -> None:
     script = (
-        "import sys, threading, time\n"
+        "import atexit, os, threading, time\n"
         "from tic_daemon.ending import leave_stuck_threads\n"
-        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "atexit.register(os._exit, 99)  # the interpreter's own end has begun\n"
+        f"threading.Thread(target=time.sleep, args=(600,), daemon={daemon}).start()\n"
         "print('said', flush=False)\n"
         "leave_stuck_threads(7, 0.2)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (7, "said\n")
+
+
+@pytest.mark.parametrize("package", ["tic_daemon", "tic_tui"])
+def test_no_command_ends_round_a_thread_that_runs(package: str) -> None:
+    script = (
+        f"import atexit, os, threading, time\nfrom {package} import cli\n"
+        "atexit.register(os._exit, 99)  # the interpreter's own end has begun\n"
+        "def main():\n"
+        "    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n"
+        "    print('said', flush=False)\n"
+        "    return 7\n"
+        "cli.main = main\n"
+        "cli.entry()\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=30, check=False

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from tests.tui.fake import NOW, FakeReader, FakeStore
+from tic_daemon.ending import leave_stuck_threads
 from tic_daemon.store.reader import Connection
 from tic_tui.app import TicApp
 from tic_tui.glyphs import choose
@@ -90,6 +91,5 @@ def main() -> int:
 
 if __name__ == "__main__":
     code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # the storm's thread is in DuckDB: the interpreter's own end would tear it down there, and abort
+    leave_stuck_threads(code)
+    sys.exit(code)

@@ -117,6 +117,14 @@ def test_quit_and_keep_leaves_the_last_frame() -> None:
     assert "LOCKED attempt 1" in after and "worker-3.log:812" in after
 
 
+def test_a_query_that_hears_nothing_keeps_nobody_and_aborts_nothing() -> None:
+    terminal = Terminal(["-m", "tests.tui.stuck_app"])
+    terminal.shows("connected", "reading the store")
+    terminal.send("q")
+    assert terminal.end() == 0, "-6 is an abort: the thread was torn down inside of DuckDB"
+    assert terminal.raw.endswith(b"\x1b[?1004l"), "nothing is said after the terminal was put back"
+
+
 def test_no_color_sends_no_colour_code() -> None:
     terminal = Terminal([*APP, "calm"], env={"NO_COLOR": "1"})
     terminal.shows("grpo-tiny-a", "locked")
