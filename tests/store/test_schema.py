@@ -15,6 +15,7 @@ from tic_daemon.errors import StoreError, StoreVersionError
 from tic_daemon.scan import events as ev
 from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_CLASSES, EVENT_TABLES, table_columns
+from tic_daemon.store.derive import Derived
 from tic_daemon.store.rows import AttemptRow, CursorRow, MarkRow, SourceRow, source_id
 
 # Written out by hand from design 20 and the comment above table mismatch.
@@ -145,6 +146,21 @@ def test_migrations_go_forward_one_by_one_and_keep_rows(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"003_c\.sql"):
         migrate.migrate(con, "id", "/w", "h", datetime(2026, 1, 1), schema)
     assert con.execute("SELECT a, schema_version FROM t, store").fetchall() == [(7, 2)]
+
+
+def test_every_view_is_named_after_those_that_it_reads() -> None:
+    schema = Path(migrate.__file__).with_name("schema")
+    con, again = duckdb.connect(), duckdb.connect()
+    for to in (con, again):
+        migrate.migrate(to, "id", "/w", "h", datetime(2026, 1, 1), schema)
+        Derived().rebuild(to, datetime(2026, 1, 1))
+    migrate.public_views(con, schema)
+    stored = dict(migrate.stored_views(con))
+    assert sorted(migrate.view_names(schema)) == sorted(stored)
+    for name, _ in migrate.stored_views(again):
+        again.execute(f"DROP VIEW {name}")
+    for name in migrate.view_names(schema):
+        again.execute(stored[name])
 
 
 def test_a_foreign_database_is_refused() -> None:

@@ -76,6 +76,19 @@ def every_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_reader, "LOOK_S", 0.0)
 
 
+@pytest.mark.usefixtures("every_look")
+def test_it_is_read_on_when_the_daemon_had_to_open_its_file_again(writer: Writer, publish: Callable[[], None]) -> None:
+    reader = SnapshotReader(writer.layout)
+    cursor = writer.reader_cursor()
+    cursor.execute("CREATE VIEW a_persons_own AS SELECT * FROM mismatch")
+    cursor.close()
+    writer._reopen()
+    writer.commit([delta(mismatch(120), offset=160)])
+    publish()
+    assert reader.query("SELECT count(*) FROM b_mismatch").rows == [(3,)]
+    assert reader.query("SELECT count(*) FROM b_mark").rows == [(0,)], "made of another view, which comes later by name"
+
+
 def test_what_it_says_of_itself(published: StoreLayout) -> None:
     reader = SnapshotReader(published)
     told = reader.connection()

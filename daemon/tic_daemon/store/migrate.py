@@ -8,6 +8,7 @@ through it, and the other views read what is derived.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
 SCHEMA = Path(__file__).with_name("schema")
+_VIEW = re.compile(r"^CREATE OR REPLACE VIEW (\w+)", re.MULTILINE)
 
 
 def migrations(schema: Path | None = None) -> list[tuple[int, Path]]:
@@ -112,9 +114,29 @@ def public_views(con: duckdb.DuckDBPyConnection, schema: Path | None = None) -> 
     _views(con, "[1-9]*.sql", schema)
 
 
+def view_names(schema: Path | None = None) -> list[str]:
+    """Names of this program's views in the order in which they are made: each after those that it reads.
+
+    DuckDB does not keep that order: it numbers the views of a file that it opens by their names (1.5.6).
+    """
+    return [name for path in _view_files(schema) for name in _VIEW.findall(path.read_text(encoding="utf-8"))]
+
+
+def stored_views(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
+    """(name, SQL) of all views that the open store has."""
+    return con.execute(
+        "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary "
+        "AND database_name = current_database() ORDER BY view_name"
+    ).fetchall()
+
+
+def _view_files(schema: Path | None, names: str = "*.sql") -> list[Path]:
+    return sorted(((schema or SCHEMA) / "views").glob(names))
+
+
 def _views(con: duckdb.DuckDBPyConnection, names: str, schema: Path | None) -> None:
     con.execute("BEGIN")
-    for path in sorted(((schema or SCHEMA) / "views").glob(names)):
+    for path in _view_files(schema, names):
         _apply(con, path)
     con.execute("COMMIT")
 

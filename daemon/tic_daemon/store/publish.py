@@ -29,6 +29,7 @@ import duckdb
 
 from tic_daemon import __version__
 from tic_daemon.errors import StoreError
+from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_TABLES
 from tic_daemon.store.engine import is_full
 from tic_daemon.store.layout import StoreLayout, make_private_dir
@@ -280,11 +281,12 @@ class Publisher:
         return TableFiles(columns, "", (Piece(name, work.number, work.number, rows, path.stat().st_size),))
 
     def _views(self, con: duckdb.DuckDBPyConnection, work: _Work) -> Piece:
-        """The store's views as they stand in it: a reader of another version then sees what this one means."""
-        found = con.execute(
-            "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary "
-            "AND database_name = current_database() ORDER BY view_oid"
-        ).fetchall()
+        """This program's views as the store has them: a reader of another version then sees what this one means.
+
+        A person's own view is left out. It may read what only its file has, and a snapshot is read with all views.
+        """
+        stored = dict(migrate.stored_views(con))
+        found = [(name, stored[name]) for name in migrate.view_names() if name in stored]
         text = json.dumps(found)
         if self._current and self._views_text == text:
             return self._current.views
