@@ -2,8 +2,9 @@
 
 `schema/NNN_name.sql` takes a store from version NNN-1 to NNN, each in one transaction; NNN of the last file is the
 version of this program. `schema/views/*.sql` are applied in name order at every start of a daemon: views hold no data,
-so the newest definition always wins. 000_base.sql comes first: what is derived from the events (derive.py) reads
-through it, and the other views read what is derived.
+so the newest definition always wins. (It takes 0.15 s of a core also if nothing changed. But a file does not keep all
+that was written: in the storage format that we use, DuckDB 1.5.6 leaves out MATERIALIZED.) 000_base.sql comes first:
+what is derived from the events (derive.py) reads through it, and the other views read what is derived.
 """
 
 from __future__ import annotations

@@ -163,22 +163,20 @@ def _add(tick: Tick, events: Iterable[Event], source: SourceRow, generation: int
 
 def withdrawn(tick: Tick, memory: Memory) -> bool:
     """Whether provisional records are gone without one at the same place instead: a line grew, and is none any more."""
-    written = tick.batches.get("mismatch")
-    there = set(zip(written.source_id, written.generation, _offsets(written.events), strict=True)) if written else set()
+    gone: set[tuple[int, int, int]] = set()
     for key, cursor in tick.cursors.items():
         before = memory.cursors.get(key)
         if before is None or before.prov is None or before.prov == cursor.prov:
             continue
         if key not in memory.provisional:  # of the time before this daemon was started: which they were is not known
             return True
-        gone = [event for event in memory.provisional[key] if event.table == "mismatch"]
-        if any((*key, offset) not in there for offset in _offsets(gone)):
-            return True
-    return False
-
-
-def _offsets(events: Iterable[Event]) -> list[int]:
-    return [event.at.byte_offset for event in events]
+        events = (event for event in memory.provisional[key] if event.table == "mismatch")
+        gone.update((*key, event.at.byte_offset) for event in events)
+    written = tick.batches.get("mismatch")
+    if not gone or written is None:
+        return bool(gone)
+    offsets = (event.at.byte_offset for event in written.events)
+    return bool(gone.difference(zip(written.source_id, written.generation, offsets, strict=True)))
 
 
 def _placing(source: SourceRow | None) -> tuple[object, ...]:
