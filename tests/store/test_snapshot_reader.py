@@ -17,7 +17,7 @@ from tests.e2e.harness import ROOT
 from tests.store.samples import delta, fault, mismatch
 from tic_daemon.config import Config
 from tic_daemon.errors import ConnectError, StoreError, StoreVersionError
-from tic_daemon.store import migrate, snapshot_reader
+from tic_daemon.store import duck_reader, migrate, snapshot_reader
 from tic_daemon.store.layout import StoreLayout, stores_under
 from tic_daemon.store.publish import Publisher
 from tic_daemon.store.snapshot import MANIFEST, snapshot_of
@@ -250,6 +250,7 @@ def test_a_newer_snapshot_is_refused(published: StoreLayout) -> None:
 def test_tail_waits_for_a_newer_one(
     writer: Writer, publish: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(duck_reader, "LOOK_S", 0.05)
     monkeypatch.setattr(snapshot_reader, "LOOK_S", 0.05)
     reader = SnapshotReader(writer.layout)
     first = reader.tail()

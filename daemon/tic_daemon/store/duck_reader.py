@@ -1,12 +1,13 @@
 """What the readers share that run SQL in a DuckDB of their own process: the guard, the deadline, the variables.
 
-DuckReader      query and interrupt of a `Reader`; a subclass says where the connection comes from
+DuckReader      a `Reader` without `connection`; a subclass says where DuckDB's connection comes from
     FileReader      file_reader.py: a store's file
     SnapshotReader  snapshot_reader.py: a store as its daemon published it
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import os
 import tempfile
@@ -17,10 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tic_daemon.errors import StoreError
+from tic_daemon.errors import ConnectError, StoreError
 from tic_daemon.store import spool, sqlguard
 from tic_daemon.store.layout import StoreLayout
-from tic_daemon.store.reader import MAX_ROWS, TIMEOUT_S, Result
+from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Result, Tail
 from tic_daemon.store.sqlguard import SqlError, only_select
 from tic_daemon.store.unheard import Told
 
@@ -28,21 +29,30 @@ if TYPE_CHECKING:
     import duckdb
 
 MEMORY_LIMIT = "512MB"
+LOOK_S = 1.0
+"""How often a waiting `tail` looks for another state."""
 _NO_LOCKS = ("no locks available", "function not implemented", "not supported")
 
 
-class DuckReader:
+class Vanished(StoreError):
+    """Files that are read are not there, or not what they were: somebody replaced them. Once, it is asked again."""
+
+
+class DuckReader(abc.ABC):
     """See the module.
 
     Args:
+        path: the file or the directory that is read.
         layout: of the store that is read, over which are laid its spool and what other stores tell of faults; None for
             a file that was copied away.
     """
 
-    def __init__(self, layout: StoreLayout | None) -> None:
+    def __init__(self, path: Path, layout: StoreLayout | None) -> None:
+        self._path = path
         self._layout = layout
         self._told = Told(layout) if layout is not None else None
         self._lock = threading.RLock()
+        self._con: duckdb.DuckDBPyConnection | None = None
         self._running: duckdb.DuckDBPyConnection | None = None
         self._closed = False
         self._waiting = threading.Event()  # set: a `tail` that waits returns
@@ -52,16 +62,30 @@ class DuckReader:
 
     # --- what a subclass says ---------------------------------------------------------------------------------------
 
+    @abc.abstractmethod
     def _open(self) -> duckdb.DuckDBPyConnection:
-        """The connection, made if there is none. Called with the lock held. Raises ConnectError, StoreError."""
-        raise NotImplementedError
+        """The connection, made if there is none. Called with the lock held, of a reader that is not closed.
 
-    def _after(self) -> None:
-        """A query has ended. Called with the lock held."""
+        Raises:
+            ConnectError, StoreError: it cannot be had.
+        """
 
+    @abc.abstractmethod
+    def _state_now(self) -> str:
+        """Changes with what is to be read. Without the lock."""
+
+    @abc.abstractmethod
     def _unreadable(self, error: duckdb.Error) -> StoreError | None:
         """What to raise if `error` says that the data themselves cannot be read; None if the query is to blame."""
-        raise NotImplementedError
+
+    def _after(self) -> None:  # noqa: B027  only a file is let go of
+        """A query has ended. Called with the lock held."""
+
+    def _let_go(self) -> None:
+        """Closes the connection. Called with the lock held."""
+        con, self._con = self._con, None
+        if con is not None:
+            con.close()
 
     # --- one query --------------------------------------------------------------------------------------------------
 
@@ -76,27 +100,24 @@ class DuckReader:
         gather: str = "",  # one store: there is nothing to gather
     ) -> Result:
         """See `Reader.query`."""
-        began = time.monotonic()
         sqlguard.sound_parameters(params)
         timeout_s = sqlguard.deadline(timeout_s)
         with self._lock:
-            cursor = self._open().cursor()
-            self._running = cursor
-            late = threading.Event()
-            timer = threading.Timer(timeout_s, stop, (cursor, late))
-            timer.daemon = True
-            timer.start()
             try:
-                return self._run(cursor, sql, params, as_of, max_rows, began)
-            except SqlError as error:
-                if late.is_set():
-                    raise SqlError(f"the query was stopped after {timeout_s:g} s", "ask for less") from error
-                raise
-            finally:
-                timer.cancel()
-                self._running = None
-                cursor.close()
-                self._after()
+                return self._ask(sql, params, as_of, max_rows, timeout_s)
+            except Vanished:
+                return self._ask(sql, params, as_of, max_rows, timeout_s)
+
+    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
+        """See `Reader.tail`. There are no single new rows, only another state of everything."""
+        deadline = time.monotonic() + wait_s
+        self._waiting.clear()
+        while True:
+            self._refuse_if_closed()
+            now = self._state_now()
+            left = deadline - time.monotonic()
+            if now != after or left <= 0 or self._waiting.wait(min(LOOK_S, left)):
+                return Tail(now, now)
 
     def interrupt(self) -> None:
         """See `Reader.interrupt`."""
@@ -104,6 +125,41 @@ class DuckReader:
         running = self._running
         if running is not None:
             stop(running)
+
+    def close(self) -> None:
+        """See `Reader.close`."""
+        self._closed = True
+        self._waiting.set()
+        with self._lock:
+            self._let_go()
+            self._say("disconnected", "closed")
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ConnectError(f"the reader of {self._path} is closed", "open another one")
+
+    def _ask(
+        self, sql: str, params: Sequence[object], as_of: datetime | None, max_rows: int, timeout_s: float
+    ) -> Result:
+        began = time.monotonic()
+        self._refuse_if_closed()
+        cursor = self._open().cursor()
+        self._running = cursor
+        late = threading.Event()
+        timer = threading.Timer(timeout_s, stop, (cursor, late))
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._run(cursor, sql, params, as_of, max_rows, began)
+        except SqlError as error:
+            if late.is_set():
+                raise SqlError(f"the query was stopped after {timeout_s:g} s", "ask for less") from error
+            raise
+        finally:
+            timer.cancel()
+            self._running = None
+            cursor.close()
+            self._after()
 
     def _set_variables(self, cursor: duckdb.DuckDBPyConnection, as_of: datetime | None) -> None:
         if as_of is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,12 @@ from tic_daemon.store.duck_reader import DuckReader, base_config, without_locks
 from tic_daemon.store.fingerprint import fingerprint
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import live_owner
-from tic_daemon.store.reader import TAIL_ROWS, Connection, Tail
+from tic_daemon.store.reader import Connection
 
 if TYPE_CHECKING:
     import duckdb
 
 IDLE_S = 1.0
-LOOK_S = 1.0
-"""How often a waiting `tail` looks at the directory entries."""
 
 # Two readers of one file in one process share an instance, whose settings can be made only once.
 _opening = threading.Lock()
@@ -43,44 +40,19 @@ class FileReader(DuckReader):
     """
 
     def __init__(self, path: Path, layout: StoreLayout | None = None) -> None:
-        super().__init__(layout)
-        self._path = path
-        self._con: duckdb.DuckDBPyConnection | None = None
+        super().__init__(path, layout)
         self._idle: threading.Timer | None = None
         with self._lock:
             self._open()
             self._let_go_later()
 
-    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
-        """See `Reader.tail`. A file has no new rows, only another state; its names tell, and it stays closed."""
-        deadline = time.monotonic() + wait_s
-        self._waiting.clear()
-        while True:
-            if self._closed:
-                raise ConnectError(f"the reader of {self._path} is closed", "open another one")
-            now = _print(self._path)
-            left = deadline - time.monotonic()
-            if now != after or left <= 0 or self._waiting.wait(min(LOOK_S, left)):
-                return Tail(now, now)
-
     def connection(self) -> Connection:
         """See `Reader.connection`."""
         return Connection("file", self._state, self._since, self._detail, str(self._path))
 
-    def close(self) -> None:
-        """See `Reader.close`."""
-        self._closed = True
-        self._waiting.set()
-        with self._lock:
-            self._let_go()
-            self._say("disconnected", "closed")
-
     # --- the file -------------------------------------------------------------------------------------------------
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        """The connection, opened if it was let go of. Called with the lock held."""
-        if self._closed:
-            raise ConnectError(f"the reader of {self._path} is closed", "open another one")
         owner = live_owner(self._layout.owner_file) if self._layout is not None else None
         if owner is not None:
             self._let_go()
@@ -124,6 +96,10 @@ class FileReader(DuckReader):
             raise StoreError(f"cannot read {self._path}: {text}", "is it a store of tic?") from error
         return con
 
+    def _state_now(self) -> str:
+        """By the file's names, sizes and times: it stays closed."""
+        return hashlib.sha256(repr(fingerprint(str(self._path))).encode()).hexdigest()[:16]
+
     def _after(self) -> None:
         self._let_go_later()
 
@@ -154,10 +130,4 @@ class FileReader(DuckReader):
     def _let_go(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
-        con, self._con = self._con, None
-        if con is not None:
-            con.close()
-
-
-def _print(path: Path) -> str:
-    return hashlib.sha256(repr(fingerprint(str(path))).encode()).hexdigest()[:16]
+        super()._let_go()

@@ -15,7 +15,7 @@ from tic_daemon.errors import ConnectError
 from tic_daemon.store import sqlguard, wire
 from tic_daemon.store.http_link import Address, Interrupted, Link, named, noted
 from tic_daemon.store.layout import read_json
-from tic_daemon.store.reader import TAIL_ROWS, Connection, Result, Tail
+from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Connection, Result, Tail
 from tic_daemon.store.sqlguard import SqlError
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class HttpReader:
         params: Sequence[object] = (),
         *,
         as_of: datetime | None = None,
-        max_rows: int = 100_000,
-        timeout_s: float = 5.0,
+        max_rows: int = MAX_ROWS,
+        timeout_s: float = TIMEOUT_S,
         gather: str = "",  # one store: there is nothing to gather
     ) -> Result:
         """Runs one SELECT.

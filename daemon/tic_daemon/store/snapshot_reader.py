@@ -14,14 +14,13 @@ from __future__ import annotations
 import stat
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tic_daemon.errors import ConnectError, StoreError, TicError
+from tic_daemon.errors import StoreError, TicError
 from tic_daemon.store import migrate
-from tic_daemon.store.duck_reader import DuckReader, base_config
+from tic_daemon.store.duck_reader import DuckReader, Vanished, base_config
 from tic_daemon.store.layout import StoreLayout
-from tic_daemon.store.reader import MAX_ROWS, TAIL_ROWS, TIMEOUT_S, Connection, Result, Tail
+from tic_daemon.store.reader import Connection
 from tic_daemon.store.snapshot import (
     Piece,
     Snapshot,
@@ -45,10 +44,6 @@ LOADED_ROWS = 50_000
 """A table of so many rows is loaded; a larger one is read from its files at each query."""
 
 
-class _Vanished(StoreError):
-    """A file that the manifest names is not there, or is not what it says."""
-
-
 class SnapshotReader(DuckReader):
     """A `Reader` on the published snapshot of a store.
 
@@ -60,62 +55,22 @@ class SnapshotReader(DuckReader):
     """
 
     def __init__(self, layout: StoreLayout) -> None:
-        super().__init__(layout)
-        self._directory = layout.snapshot_dir
-        self._con: duckdb.DuckDBPyConnection | None = None
+        super().__init__(layout.snapshot_dir, layout)
         self._snapshot: Snapshot | None = None
         self._loaded: dict[str, TableFiles] = {}
         self._looked = float("-inf")
         with self._lock:
             self._open()
 
-    def query(
-        self,
-        sql: str,
-        params: Sequence[object] = (),
-        *,
-        as_of: datetime | None = None,
-        max_rows: int = MAX_ROWS,
-        timeout_s: float = TIMEOUT_S,
-        gather: str = "",
-    ) -> Result:
-        """See `Reader.query`."""
-        with self._lock:
-            try:
-                return super().query(sql, params, as_of=as_of, max_rows=max_rows, timeout_s=timeout_s)
-            except _Vanished:
-                self._looked = float("-inf")
-                return super().query(sql, params, as_of=as_of, max_rows=max_rows, timeout_s=timeout_s)
-
-    def tail(self, after: str = "", *, wait_s: float = 0.0, limit: int = TAIL_ROWS) -> Tail:
-        """See `Reader.tail`. A newer snapshot is another state of everything; there are no single new rows."""
-        deadline = time.monotonic() + wait_s
-        self._waiting.clear()
-        while True:
-            if self._closed:
-                raise ConnectError(f"the reader of {self._directory} is closed", "open another one")
-            now = self._newest()
-            left = deadline - time.monotonic()
-            if now != after or left <= 0 or self._waiting.wait(min(LOOK_S, left)):
-                return Tail(now, now)
-
     def connection(self) -> Connection:
         """See `Reader.connection`."""
         at = self._snapshot.at if self._snapshot is not None else None
-        return Connection("snapshot", self._state, self._since, self._detail, str(self._directory), at)
+        return Connection("snapshot", self._state, self._since, self._detail, str(self._path), at)
 
-    def close(self) -> None:
-        """See `Reader.close`."""
-        self._closed = True
-        self._waiting.set()
-        with self._lock:
-            self._let_go()
-            self._say("disconnected", "closed")
-
-    def _newest(self) -> str:
+    def _state_now(self) -> str:
         """Id of the snapshot that is published now; of the one that is read, if none can be found."""
         try:
-            newest = read_manifest(self._directory)
+            newest = read_manifest(self._path)
         except StoreError:
             return self._snapshot.id if self._snapshot is not None else ""
         with self._lock:
@@ -129,8 +84,6 @@ class SnapshotReader(DuckReader):
     # --- the snapshot -----------------------------------------------------------------------------------------------
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        if self._closed:
-            raise ConnectError(f"the reader of {self._directory} is closed", "open another one")
         if self._con is None or time.monotonic() - self._looked >= LOOK_S:
             try:
                 con = self._refreshed()
@@ -146,13 +99,13 @@ class SnapshotReader(DuckReader):
     def _refreshed(self) -> duckdb.DuckDBPyConnection:
         """The connection on what is published now."""
         for last_try in (False, True):
-            newest = read_manifest(self._directory)
+            newest = read_manifest(self._path)
             if self._layout is not None and newest.store_id != self._layout.store_id:
-                raise StoreError(f"the snapshot in {self._directory} is of store {newest.store_id[:40]!r}, another one")
+                raise StoreError(f"the snapshot in {self._path} is of store {newest.store_id[:40]!r}, another one")
             if self._con is not None and self._snapshot is not None and newest.id == self._snapshot.id and not last_try:
                 try:
                     self._check_files(newest.pieces())
-                except _Vanished:
+                except Vanished:
                     continue
                 self._snapshot = newest
                 return self._con
@@ -160,7 +113,7 @@ class SnapshotReader(DuckReader):
                 migrate.refuse_newer(newest.schema_version)
                 self._check_files(newest.pieces())
                 con = self._load(newest)
-            except _Vanished:
+            except Vanished:
                 self._let_go()
                 if last_try:
                     raise
@@ -171,20 +124,20 @@ class SnapshotReader(DuckReader):
 
     def _check_files(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
-            path = self._directory / piece.name
+            path = self._path / piece.name
             try:
                 status = path.lstat()
             except OSError as error:
-                raise _Vanished(
-                    f"the snapshot in {self._directory} is not whole: {piece.name}: {error.strerror or error}",
+                raise Vanished(
+                    f"the snapshot in {self._path} is not whole: {piece.name}: {error.strerror or error}",
                     "its daemon publishes another one within seconds, if it runs",
                 ) from error
             size = status.st_size
             if not stat.S_ISREG(status.st_mode):
                 raise StoreError(f"{path} is no file", "no daemon of tic wrote it")
             if size != piece.bytes:
-                raise _Vanished(
-                    f"the snapshot in {self._directory} is not whole: {piece.name} has {size} of {piece.bytes} bytes",
+                raise Vanished(
+                    f"the snapshot in {self._path} is not whole: {piece.name} has {size} of {piece.bytes} bytes",
                     "its daemon publishes another one within seconds, if it runs",
                 )
 
@@ -206,13 +159,13 @@ class SnapshotReader(DuckReader):
                 for statement in self._statements(name, table, before):
                     con.execute(statement)
             if anew:
-                make_views(con, self._directory, newest)
+                make_views(con, self._path, newest)
             con.execute("COMMIT")
         except duckdb.Error as error:
             con.close()
             self._con = None
-            why = f"the snapshot in {self._directory} cannot be read: {str(error).splitlines()[0]}"
-            raise (_Vanished if self._names_a_file(error) else StoreError)(why) from error
+            why = f"the snapshot in {self._path} cannot be read: {str(error).splitlines()[0]}"
+            raise (Vanished if self._names_a_file(error) else StoreError)(why) from error
         except BaseException:
             con.close()
             self._con = None
@@ -224,7 +177,7 @@ class SnapshotReader(DuckReader):
 
         con = duckdb.connect(":memory:", config=base_config())
         con.execute("SET GLOBAL TimeZone = 'UTC'")
-        con.execute(f"SET allowed_directories = [{quote(str(self._directory))}]")
+        con.execute(f"SET allowed_directories = [{quote(str(self._path))}]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
         return con
@@ -233,7 +186,7 @@ class SnapshotReader(DuckReader):
         """What makes relation `name` hold `table`, if it holds `before` now (None: there is none)."""
         if before == table:
             return []
-        read = select_of(table, self._directory)
+        read = select_of(table, self._path)
         if table.key and table.rows > LOADED_ROWS:
             drop = [] if before is None or before.rows > LOADED_ROWS else [f"DROP TABLE {name}"]
             return [*drop, f"CREATE OR REPLACE VIEW {name} AS {read}"]
@@ -247,7 +200,7 @@ class SnapshotReader(DuckReader):
         if not added:
             return []
         floor = f"make_timestamp({last}::BIGINT)" if dict(table.columns)[table.key] == "TIMESTAMP" else str(last)
-        return [f'INSERT INTO {name} {select_of(table, self._directory, added)} WHERE "{table.key}" > {floor}']
+        return [f'INSERT INTO {name} {select_of(table, self._path, added)} WHERE "{table.key}" > {floor}']
 
     def _names_a_file(self, error: duckdb.Error) -> bool:
         return ".parquet" in str(error)
@@ -255,13 +208,11 @@ class SnapshotReader(DuckReader):
     def _unreadable(self, error: duckdb.Error) -> StoreError | None:
         import duckdb  # noqa: PLC0415
 
-        if isinstance(error, duckdb.FatalException | duckdb.IOException) or str(self._directory) in str(error):
+        if isinstance(error, duckdb.FatalException | duckdb.IOException) or str(self._path) in str(error):
             self._let_go()
-            return _Vanished(f"the snapshot in {self._directory} cannot be read: {str(error).splitlines()[0]}")
+            return Vanished(f"the snapshot in {self._path} cannot be read: {str(error).splitlines()[0]}")
         return None
 
     def _let_go(self) -> None:
-        con, self._con = self._con, None
         self._loaded = {}
-        if con is not None:
-            con.close()
+        super()._let_go()
