@@ -29,6 +29,7 @@ from tic_tui.messages import (  # noqa: E402
     FaultsFetched,
     Link,
     LinkChanged,
+    MarksSeen,
     MismatchesFetched,
     NeighboursFound,
     QueryFailed,
@@ -45,7 +46,6 @@ from tic_tui.screens.runs import RunsScreen  # noqa: E402
 from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
 
 _AGES_S = 2.0
-_NOTICE_S = 6.0
 
 
 def _now() -> datetime:
@@ -79,6 +79,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         look: the theme; None: the one for this terminal. wardrobe: all there are; None: the shipped ones.
         say: writes a mark; None: marks cannot be written here, `why_not` says why.
         opener, clock: makes readers, tells the time for ages; tests give their own.
+        notice_s: for how many seconds a notice stands in place of the footer.
     """
 
     CSS_PATH = "styles/tic.tcss"
@@ -103,8 +104,10 @@ class TicApp(App[str | None], inherit_bindings=False):
         why_not: str = "",
         opener: Opener | None = None,
         clock: Callable[[], datetime] = _now,
+        notice_s: float = 6.0,
     ) -> None:
         self.clock = clock
+        self._notice_s = notice_s
         self._no_color = terminal.no_color()  # before the toolkit takes it out of the environment
         self.wardrobe = wardrobe or Wardrobe(load_all())
         self.look = look or choose(self.wardrobe.looks, "", no_color=self._no_color)
@@ -230,7 +233,6 @@ class TicApp(App[str | None], inherit_bindings=False):
     def on_run_fetched(self, message: RunFetched) -> None:
         if message.run_id == self.selected_run:
             self.run_missing = message.view is None
-            self.saying.acknowledge(message.view)
             self._take("run", message.view)
 
     def on_mismatches_fetched(self, message: MismatchesFetched) -> None:
@@ -240,6 +242,9 @@ class TicApp(App[str | None], inherit_bindings=False):
         if message.run_id == self.selected_run:
             self.run_missing = message.view is None
             self._take("faults", message.view)
+
+    def on_marks_seen(self, message: MarksSeen) -> None:
+        self.saying.acknowledge(message.ids)
 
     def on_query_failed(self, message: QueryFailed) -> None:
         self.tell(f"the store cannot answer: {message.detail}", "gap")
@@ -320,11 +325,11 @@ class TicApp(App[str | None], inherit_bindings=False):
     # --- what people do ---
 
     def tell(self, text: str, tone: str = "notice") -> None:
-        """Shows a notice in place of the footer for some seconds."""
+        """Shows a notice in place of the footer for `notice_s`."""
         self.notice = (text, tone)
         if self._notice_timer is not None:
             self._notice_timer.stop()
-        self._notice_timer = self.set_timer(_NOTICE_S, self._clear_notice)
+        self._notice_timer = self.set_timer(self._notice_s, self._clear_notice)
         self._draw()
 
     def _clear_notice(self) -> None:

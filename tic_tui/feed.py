@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
-from tic_tui.messages import Link, LinkChanged, QueryFailed
+from tic_tui import queries
+from tic_tui.messages import Link, LinkChanged, MarksSeen, QueryFailed
 from tic_tui.model import Demand
 from tic_tui.safe import safe
 
@@ -68,6 +69,8 @@ class Feed:
         self._asked = True  # a reading is due whatever came
         self._poked = False  # and nothing that is held counts
         self._stopped = False
+        self._sought: tuple[str, ...] = ()  # marks that no reading has shown yet
+        self._seen: frozenset[str] = frozenset()
         self._reader: Reader | None = None
         self._link = Link()
         self._thread = threading.Thread(target=self._run, name="tic-feed", daemon=True)
@@ -84,9 +87,13 @@ class Feed:
                 self._asked = True
                 self._wake.notify_all()
 
-    def poke(self) -> None:
-        """Reads all of it at once, for example after a mark was written."""
+    def seek(self, mark_id: str) -> None:
+        """Reads all of it at once, since a mark was written, and looks for the mark until the store shows it.
+
+        The view in front need not show marks, so `MarksSeen` says when it is there.
+        """
         with self._wake:
+            self._sought += (mark_id,)
             self._asked = self._poked = True
             self._wake.notify_all()
 
@@ -165,6 +172,7 @@ class Feed:
         """One reading of what is on the screen. True: a query failed, while the connection holds."""
         try:
             message = desk.message(ask)
+            self._look_for_marks(desk.reader)
         except Exception as error:
             if self._stopped or desk.reader.connection().state != "connected":
                 raise
@@ -172,6 +180,18 @@ class Feed:
             return True
         self._post(message)
         return False
+
+    def _look_for_marks(self, reader: Reader) -> None:
+        with self._wake:
+            sought = self._sought
+        if not sought:
+            return
+        seen = queries.marks_there(reader, sought)
+        if seen:
+            with self._wake:
+                self._sought = tuple(mark_id for mark_id in self._sought if mark_id not in seen)
+            self._seen |= seen
+            self._post(MarksSeen(self._seen))
 
     def _rest(self, listener: Listener, not_before: float, recheck: float, *, busy: bool) -> None:
         """Waits for something to do. News are held back until `not_before`; another demand is not."""

@@ -90,6 +90,14 @@ class FaultsFetched(_Latest):
         self.view = view
 
 
+class MarksSeen(_Latest):
+    """Marks that were looked for and that the store shows: all since the feed began."""
+
+    def __init__(self, ids: frozenset[str]) -> None:
+        super().__init__()
+        self.ids = ids
+
+
 class QueryFailed(_Latest):
     """A query failed while the connection holds: the screen keeps what it shows, and says so."""
 

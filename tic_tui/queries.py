@@ -286,6 +286,13 @@ def sources(reader: Reader, run_id: str) -> Sources:
     return Sources(sum(r[0] for r in rows), sum(r[1] for r in rows), sum(r[2] for r in rows), grown)
 
 
+def marks_there(reader: Reader, ids: Sequence[str]) -> frozenset[str]:
+    """Which of these marks the store shows."""
+    places = ", ".join("?" * len(ids))
+    rows = everything(reader, f"SELECT DISTINCT id FROM marks WHERE id IN ({places})", ids)  # noqa: S608
+    return frozenset(str(row[0]) for row in rows)
+
+
 def marks(reader: Reader, run_id: str) -> tuple[Mark, ...]:
     """What people said of the run, newest first; each once, and retracted if any store says so."""
     order = "ORDER BY marked_at DESC NULLS FIRST LIMIT 200"

@@ -1,6 +1,6 @@
 """What people say on the screen: marks, notes and retractions, from the key to the line in the store.
 
-key -> dialog -> one fsynced line in the spool -> "recorded" when a reading shows it, else "not yet recorded"
+key -> dialog -> one fsynced line in the spool -> "recorded" when the store shows it, else "not yet recorded"
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tic_tui.model import RunView
-
 if TYPE_CHECKING:
     from tic_tui.app import TicApp
     from tic_tui.screens.mark import Said
 
 Sayer = Callable[["Said"], str]  # writes one fsynced line, returns its id
-_LATE_S: Final = 1.5  # a mark that no reading shows after this is "not yet recorded"
+_LATE_S: Final = 1.5  # a mark that the store does not show after this is "not yet recorded"
 
 
 class Saying:
@@ -80,14 +78,12 @@ class Saying:
             return
         self._unseen[mark_id] = said.verdict
         app.tell(f"{said.verdict} written; waiting until the store shows it")
-        app.feed.poke()
+        app.feed.seek(mark_id)
         await asyncio.sleep(_LATE_S)
         if mark_id in self._unseen:
             app.tell(f"{said.verdict}: not yet recorded; it is in the spool and will be taken in", "stale")
 
-    def acknowledge(self, view: RunView | None) -> None:
-        """Looks for what was said in a reading."""
-        for mark in view.marks if view is not None and self._unseen else ():
-            verdict = self._unseen.pop(str(mark.id), None)
-            if verdict is not None:
-                self._app.tell(f"{verdict} recorded", "ok")
+    def acknowledge(self, ids: frozenset[str]) -> None:
+        """Takes in which marks the store shows."""
+        for mark_id in ids & self._unseen.keys():
+            self._app.tell(f"{self._unseen.pop(mark_id)} recorded", "ok")

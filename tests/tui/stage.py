@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
+from itertools import count
 
 from textual.pilot import Pilot
 
@@ -56,24 +57,27 @@ class Stage:
 @asynccontextmanager
 async def stage(
     size: tuple[int, int] = (80, 24), *, demo: bool = True, store: FakeStore | None = None, read_only: bool = False,
-    acknowledge: bool = True, ascii_only: bool = False,
+    acknowledge: bool = True, ascii_only: bool = False, notice_s: float = 600,
 ) -> AsyncIterator[Stage]:  # fmt: skip
+    """`notice_s`: longer than any test, since a busy machine may let a notice go before a test has looked."""
     store = store or FakeStore()
     if demo:
         store.demo()
     said: list[Said] = []
+    ids = map("id-{}".format, count(1))
 
     def say(what: Said) -> str:
         said.append(what)
-        if acknowledge and what.verdict != "retract":
-            store.mark(f"id-{len(said)}", what.run_id, verdict=what.verdict, reason=what.reason)
+        mark_id = next(ids)
+        if acknowledge:
+            store.mark(mark_id, what.run_id, verdict=what.verdict, reason=what.reason)
         if acknowledge and what.verdict == "retract":
             store.write("UPDATE marks SET retracted = true WHERE id = ?", [what.target])
-        return f"id-{len(said)}"
+        return mark_id
 
     app = TicApp(
         "/ws", opener=store.open, say=say, look=theming.load_all()["tic-dark"], keymap=Keymap(read_only=read_only),
-        clock=lambda: NOW.replace(tzinfo=UTC),
+        clock=lambda: NOW.replace(tzinfo=UTC), notice_s=notice_s,
         **({"glyphs": ASCII} if ascii_only else {}),
     )  # fmt: skip
     async with app.run_test(size=size) as pilot:

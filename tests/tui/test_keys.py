@@ -52,7 +52,8 @@ async def home(s: Stage) -> None:
 
 
 async def go(s: Stage, screen: str) -> None:
-    """To the screen, with its list in the middle."""
+    """To the screen, with its list in the middle and no notice."""
+    s.app.tell("")
     here = isinstance(s.app.screen, KIND[screen]) and not s.app.frozen_at
     if here and screen == "inspect" and isinstance(s.app.screen.item, Mismatch):
         detail = s.app.screen.query_one(DetailPane)
@@ -149,8 +150,9 @@ def copies(words: str) -> Effect:
     async def effect(s: Stage, key: str) -> None:
         clipboard.copy_file().unlink(missing_ok=True)
         await s.press(key)
-        assert words in clipboard.copy_file().read_text()
-        await s.shows("characters")
+        copied = clipboard.copy_file().read_text()
+        assert words in copied
+        await s.shows(f"{len(copied)} characters")
 
     return effect
 

@@ -199,6 +199,19 @@ async def test_scopes_of_a_mark_from_the_run_list() -> None:
             await s.until(lambda: isinstance(s.app.screen, RunsScreen))
             await s.until(lambda n=tabs: len(s.said) == n + 1)
             assert s.said[-1] == Said("grpo-tiny-a", attempt, scope, "", "note", "hm")
+            await s.shows("note recorded")
+            s.app.tell("")
+
+
+async def test_a_mark_is_acknowledged_on_every_view() -> None:
+    """None of these but screen 2 reads the marks of a run for itself."""
+    async with stage() as s:
+        await s.open_run()
+        for key in ("1", "2", "3", "5"):
+            await s.press(key, "i", *"why", "enter")
+            await s.shows("inconclusive recorded")
+            s.app.tell("")
+            await s.until(lambda: not s.app.saying._unseen)
 
 
 async def test_a_mark_that_no_reading_shows_is_not_yet_recorded() -> None:
@@ -270,6 +283,13 @@ async def test_copy_keeps_a_file_and_says_how_much(tmp_path: Path, monkeypatch: 
         assert kept.read_text().startswith("/logs/grpo-tiny-a/worker-0.log:557\n[mismatch] run=grpo-tiny-a step=19")
         assert kept.stat().st_mode & 0o777 == 0o600
         await s.shows(f"{len(kept.read_text())} characters")
+
+
+async def test_a_notice_leaves_and_the_keys_come_back() -> None:
+    async with stage(notice_s=0.2) as s:
+        s.app.tell("for a moment")
+        await s.shows("? help")
+        assert "for a moment" not in s.text
 
 
 async def test_lost_connection_is_said_what_was_read_stays_and_it_comes_back() -> None:
