@@ -89,8 +89,13 @@ def test_the_slowest_store_is_not_waited_for(tmp_path: Path) -> None:
     found = cluster.reader.query("SELECT n FROM t", gather="SELECT sum(n)::BIGINT FROM part", timeout_s=0.3)
     assert time.monotonic() - began < 10
     assert found.rows == [(5,)]
-    assert found.missing == (f"{cluster.names['b']}: no answer within 0.3 s",)
-    assert "no answer within 0.3 s" in cluster.reader.connection().detail
+    # The stores are asked twice, first which logs they read. An interrupt that comes before that question has begun is
+    # lost, on a busy machine, and then it is still open.
+    (missing,) = found.missing
+    name, _, why = missing.partition(": ")
+    assert name == cluster.names["b"]
+    assert why in {"no answer within 0.3 s", f"{name} still owes the answer to an earlier question"}
+    assert why in cluster.reader.connection().detail
     assert cluster["b"].interrupted.is_set()
     cluster.reader.close()
 

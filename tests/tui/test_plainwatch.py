@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import Watcher, environment, tic, wait_until
+from tests.e2e.harness import Watcher, environment, tic, tui, wait_until
 from tic_tui import cli
 
 RECORD = (
@@ -100,6 +100,7 @@ def test_while_a_daemon_writes(workspace: Path) -> None:
     log.write_text(RECORD.format(run="story", step=1, second=1, value="0.00125"))
     watcher = Watcher(workspace / ".tic", workspace)
     watcher.start()
+    wait_until(lambda: "0.00125" in tui("status", workspace).stdout, 20)
     watch = Watch(workspace, "--plain")
     wait_until(lambda: words(watch.lines())[:1] == ["connection"], 20)
     with log.open("a") as more:
