@@ -10,17 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import nodes
 from tests.e2e.harness import environment, wait_until
-from tests.e2e.nodes import Cluster, Node
+from tests.e2e.nodes import Cluster, Node, available
 from tests.e2e.terminal import Terminal
 from tests.e2e.test_story import FAULT, RECORD, STEP
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.netns,
-    pytest.mark.skipif(bool(nodes.available()), reason=nodes.available()),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.netns]
 
 
 class Machine:
@@ -70,6 +65,8 @@ class Machine:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[tuple[Cluster, Machine, Machine, Node, Path]]:
+    if why := available():
+        pytest.skip(why)
     shared = tmp_path / "job"
     shared.mkdir()
     cluster = Cluster("node-a", "node-b", "login")
