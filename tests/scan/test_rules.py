@@ -151,6 +151,15 @@ def test_macros_nest(tmp_path: Path) -> None:
     assert rule.pattern.startswith("tank spilled at (?P<code>")
 
 
+def test_shared_macros_are_there_and_a_packs_own_go_before_them(tmp_path: Path) -> None:
+    use = GOOD.replace("'tank spilled", "'{{EXC}}tank spilled", 1)
+    shared = read_pack(pack(tmp_path, HEAD + use)).rules[0]
+    assert shared.regex.match("torch.AcceleratorError: tank spilled at 7")
+    own = read_pack(pack(tmp_path, HEAD + "[define]\nEXC = '(?:oh: )?'\n" + use)).rules[0]
+    assert own.regex.match("oh: tank spilled at 7")
+    assert not own.regex.match("torch.AcceleratorError: tank spilled at 7")
+
+
 def test_user_pack_extends_and_overrides_only_when_it_says_so(tmp_path: Path) -> None:
     pack(tmp_path, HEAD + GOOD)
     assert "mine.spill" in RuleSet.load([tmp_path]).by_name

@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ from tic_daemon.scan.rule import (
 __all__ = ["FaultRule", "Pack", "Rule", "RuleSet", "read_pack"]
 
 BUILT_IN: Final = Path(__file__).with_name("rules")
+_MACROS: Final = Path(__file__).with_name("macros.toml")
 MIN_LITERAL: Final = 4
 _PACK_KEYS: Final = frozenset({"pack", "version", "title", "define", "rule"})
 _MACRO: Final = re.compile(r"\{\{(\w+)\}\}")
@@ -154,6 +155,7 @@ def parse_pack(raw: Mapping[str, Any], path: Path) -> Pack:
         raise RuleError(f"{path}: [define] must hold texts only", "write NAME = 'pattern'")
     if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise RuleError(f"{path}: no rules", "add at least one [[rule]] table")
+    define = {**_shared_macros(), **define}
     rules: dict[str, Rule] = {}
     for number, table in enumerate(tables, start=1):
         rule = _rule(table, name, define, path, number)
@@ -171,6 +173,12 @@ def has_literal(literal: str, line: str) -> bool:
 
 def _refuse(path: Path, rule: str, what: str, hint: str) -> RuleError:
     return RuleError(f"{path}: rule {rule}: {what}", hint)
+
+
+@cache
+def _shared_macros() -> Mapping[str, str]:
+    """Macros that every pack may use: `macros.toml`."""
+    return tomllib.loads(_MACROS.read_text(encoding="utf-8"))
 
 
 def _expand(pattern: str, define: Mapping[str, str], path: Path, rule: str) -> str:

@@ -21,7 +21,8 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "name": "unique, lower case, dotted; of a fault it is the `kind`",
     "yields": f"what a hit becomes: {', '.join(KEYS)}",
     "literal": "texts of 4 bytes or more; one must stand in the line before the pattern is tried",
-    "pattern": "Python expression over the peeled line; named groups are fields; `{{NAME}}` is a macro of `[define]`",
+    "pattern": "Python expression over the peeled line; named groups are fields; `{{NAME}}` is a macro of `[define]` "
+    "or one that all packs share (`tic_daemon/scan/macros.toml`)",
     "anchor": "`start` (default): at the payload's start. `any`: also behind a progress bar or another writer's text",
     "order": "rules are tried in growing order, default 100; the first fault rule that matches a line wins",
     "wrap": "a wrapper that must have been peeled: `kernel`, `nccl_warn`, `vllm_record`, ...; `noactor`: no worker's; "
