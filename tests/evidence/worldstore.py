@@ -82,6 +82,7 @@ class WorldStore:
         for table in (*EVENTS, *others):
             self.con.execute(f"DELETE FROM {table}")
         self.told: dict[tuple[object, ...], int] = {}
+        self.said: dict[tuple[object, ...], object] = {}
         self.heard = 0
         rules = {kind: rule for world in worlds for kind, rule in world.rules.items()}
         self.put("fault_rule", [
@@ -120,9 +121,8 @@ class WorldStore:
     def say(self) -> list[bytes]:
         """What its daemon would append now: what is new or changed since the last call, and what holds no more."""
         now = {row.key: row for row in what_it_says(self.con)}
-        before = getattr(self, "said", {}) if self.told else {}
-        news = [row for key, row in now.items() if before.get(key) != row]
-        gone = [replace(row, gone=True) for key, row in before.items() if key not in now]
+        news = [row for key, row in now.items() if self.said.get(key) != row]
+        gone = [replace(row, gone=True) for key, row in self.said.items() if key not in now]
         self.said = now
         lines = []
         for row in (*news, *gone):
