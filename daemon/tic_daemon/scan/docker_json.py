@@ -7,9 +7,10 @@ Entries of more than 16 KiB are cut: all but the last have no newline at their t
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
+
+from tic_daemon.scan.values import json_object
 
 DOCKER_JSON: Final = b'{"log":"'
 _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)")
@@ -17,11 +18,8 @@ _TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\
 
 def cri_of(raw: bytes) -> tuple[str, bytes, bytes] | None:
     """Stream, CRI prefix and text (with its newline, if it ends a line) of an entry; None of any other line."""
-    try:
-        entry = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(entry, dict):
+    entry = json_object(raw)
+    if entry is None:
         return None
     text, stream, time = entry.get("log"), entry.get("stream"), entry.get("time")
     if not isinstance(text, str) or stream not in {"stdout", "stderr"} or not isinstance(time, str):

@@ -8,10 +8,12 @@ data that is not read.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from tic_daemon.scan.stamps import CLOCK, DATE, ZONE
+from tic_daemon.scan.values import json_object
 
 _MESSAGE: Final = ("message", "msg", "event")
 _LEVEL: Final = ("level", "levelname", "severity", "log_level", "lvl")
@@ -22,18 +24,15 @@ _LEVELS: Final = {
     "err": "ERROR", "critical": "CRITICAL", "fatal": "CRITICAL",
 }  # fmt: skip
 # Only with a zone: nobody says in which one such a program prints.
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)")
+_STAMP: Final = re.compile(rf"{DATE}[T ]{CLOCK}(?:[.,](\d{{1,9}}))?{ZONE}")
 _OPENER: Final = "Traceback (most recent call last):"
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:\([\w.]+\))?: ")
 
 
 def plain_of(raw: bytes) -> list[bytes] | None:
     """The record as text, one line or two; None of what is no record."""
-    try:
-        record = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict):
+    record = json_object(raw)
+    if record is None:
         return None
     message, level = _text(record, _MESSAGE), _LEVELS.get((_text(record, _LEVEL) or "").lower())
     if message is None or level is None:

@@ -312,18 +312,12 @@ class SourceScanner:
         line = peel(head, Years(None))
         if line.kinds[:1] != ("cri",):
             return False
-        state = self._state
-        cut = state.cri.get(line.stream)
-        if cut is None:
+        if line.stream not in self._state.cri:
             if line.partial:
-                state.cri[line.stream] = Cut([[0, offset, line_no]], raw.replace(b" P ", b" F ", 1))
+                self._gather(line.stream, raw.replace(b" P ", b" F ", 1), offset, line_no)
             return line.partial
         text = raw[_cri_length(raw) :]
-        if len(cut.raw) < CRI_LIMIT:
-            cut.parts.append([len(cut.raw), offset + len(raw) - len(text), line_no])
-            cut.raw += text
-        else:
-            state.counters.skipped_bytes += len(text)
+        self._gather(line.stream, text, offset + len(raw) - len(text), line_no)
         if not line.partial:
             self._join(line.stream, end)
         return True
@@ -335,17 +329,22 @@ class SourceScanner:
         if entry is None:
             return False
         stream, head, text = entry
-        cut = self._state.cri.get(stream)
-        if cut is None:
-            self._state.cri[stream] = Cut([[0, offset, line_no]], head + text.removesuffix(b"\n"))
-        elif len(cut.raw) < CRI_LIMIT:
-            cut.parts.append([len(cut.raw), offset, line_no])
-            cut.raw += text.removesuffix(b"\n")
-        else:
-            self._state.counters.skipped_bytes += len(text)
-        if text.endswith(b"\n"):
+        said = text.removesuffix(b"\n")
+        self._gather(stream, said if stream in self._state.cri else head + said, offset, line_no)
+        if said != text:
             self._join(stream, end, previous)
         return True
+
+    def _gather(self, stream: str, part: bytes, offset: int, line_no: int) -> None:
+        """Keep a part of a line that goes on; `offset` is where it stands in the file."""
+        cut = self._state.cri.get(stream)
+        if cut is None:
+            self._state.cri[stream] = Cut([[0, offset, line_no]], part)
+        elif len(cut.raw) < CRI_LIMIT:
+            cut.parts.append([len(cut.raw), offset, line_no])
+            cut.raw += part
+        else:
+            self._state.counters.skipped_bytes += len(part)
 
     def _json(self, raw: bytes, offset: int, length: int, line_no: int) -> bool:
         """Whether the line is a JSON logger's record, and then read."""

@@ -7,6 +7,10 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 SECOND: Final = 1_000_000
+# Parts of the patterns of wrappers
+CLOCK: Final = r"(\d\d:\d\d:\d\d)"
+DATE: Final = r"(\d{4}-\d\d-\d\d)"
+ZONE: Final = r"(Z|[+-]\d\d:?\d\d)"
 _DAY: Final = timedelta(days=1)
 _HALF_YEAR: Final = timedelta(days=183)
 _NEAR: Final = timedelta(days=60)

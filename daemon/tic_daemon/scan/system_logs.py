@@ -9,22 +9,17 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from tic_daemon.scan.stamps import MONTHS, SECOND, full, zoned
+from tic_daemon.scan.stamps import CLOCK, DATE, MONTHS, SECOND, ZONE, full, zoned
 from tic_daemon.scan.wrapped import Wrapped
 
-_CLOCK: Final = r"(\d\d:\d\d:\d\d)"
-_DATE: Final = r"(\d{4}-\d\d-\d\d)"
+_WEEKDAY: Final = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
+_MONTH_DAY: Final = r"([A-Z][a-z]{2}) {1,2}(\d{1,2})"
+# Host, program and pid; of the kernel's lines the uptime may follow.
+_UNIT: Final = r"([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
 
-JOURNAL_ISO: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:?\d\d) ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: "
-    r"(?:\[ *\d+\.\d+\] )?"
-)
-SYSLOG: Final = re.compile(
-    rf"(?:<\d+>)?([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
-)
-DMESG_T: Final = re.compile(
-    rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{{2}}) {{1,2}}(\d{{1,2}}) {_CLOCK} (\d{{4}})\] "
-)
+JOURNAL_ISO: Final = re.compile(rf"{DATE}T{CLOCK}(?:\.(\d{{1,6}}))?{ZONE} {_UNIT}")
+SYSLOG: Final = re.compile(rf"(?:<\d+>)?{_MONTH_DAY} {CLOCK} {_UNIT}")
+DMESG_T: Final = re.compile(rf"\[{_WEEKDAY} {_MONTH_DAY} {CLOCK} (\d{{4}})\] ")
 # With CONFIG_PRINTK_CALLER the thread or the CPU follows: `[918233.112011][T1234] `. `dmesg -d` adds the time since the
 # line before, `dmesg -e` prints that alone: `[918233.112011 <    0.000012>] `, `[  +0.000012] `.
 UPTIME: Final = re.compile(
@@ -34,16 +29,12 @@ UPTIME: Final = re.compile(
 DMESG_E: Final = re.compile(r"\[([A-Z][a-z]{2}) ?(\d{1,2}) (\d\d:\d\d)\] ")
 # `dmesg -x`, `dmesg --time-format iso`, rsyslog's RFC 5424, `journalctl -o short-full` and `-o short-unix`
 DMESG_X: Final = re.compile(r"(?:kern|user|daemon|syslog) *:(?:emerg|alert|crit|err|warn|notice|info|debug) *: (?=\[)")
-DMESG_ISO: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d),(\d{6})(Z|[+-]\d\d:?\d\d) ")
+DMESG_ISO: Final = re.compile(rf"{DATE}T{CLOCK},(\d{{6}}){ZONE} ")
 RFC5424: Final = re.compile(
-    r"<\d{1,3}>1 (\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?(Z|[+-]\d\d:?\d\d) ([\w.-]+) ([\w./-]+) (\d+|-) \S+ "
-    r"(?:-|\[[^\]\n]{0,400}\]) "
+    rf"<\d{{1,3}}>1 {DATE}T{CLOCK}(?:\.(\d{{1,6}}))?{ZONE} ([\w.-]+) ([\w./-]+) (\d+|-) \S+ (?:-|\[[^\]\n]{{0,400}}\]) "
 )
-JOURNAL_FULL: Final = re.compile(
-    rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) {_DATE} {_CLOCK}(?:\.(\d{{1,6}}))? (\w{{1,6}}|[+-]\d\d) ([\w.-]+) ([\w./-]+)"
-    r"(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?"
-)
-JOURNAL_UNIX: Final = re.compile(r"(\d{9,11})\.(\d{6}) ([\w.-]+) ([\w./-]+)(?:\[(\d+)\])?: (?:\[ *\d+\.\d+\] )?")
+JOURNAL_FULL: Final = re.compile(rf"{_WEEKDAY} {DATE} {CLOCK}(?:\.(\d{{1,6}}))? (\w{{1,6}}|[+-]\d\d) {_UNIT}")
+JOURNAL_UNIX: Final = re.compile(rf"(\d{{9,11}})\.(\d{{6}}) {_UNIT}")
 KERNEL: Final = re.compile(r"kernel: ")
 KMSG: Final = re.compile(r"\d+,\d+,\d+,[-c][^;]*;")
 

@@ -8,6 +8,7 @@ All lists are read by hand in one pass, since a step line of 15 KiB is no rarity
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime
 from typing import Any, Final
@@ -33,6 +34,15 @@ _PCI: Final = re.compile(r"(?:PCI:)?(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0
 MAX_PAIRS: Final = 4096
 
 Pair = tuple[str, float | None, str]
+
+
+def json_object(raw: bytes) -> dict[str, Any] | None:
+    """The JSON object that a line is, or None if it is anything else."""
+    try:
+        found = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def number(text: str) -> float | None:

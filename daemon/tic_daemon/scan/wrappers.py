@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tic_daemon.scan import system_logs as sl
-from tic_daemon.scan.stamps import SECOND, Years, full, resolution, zoned
+from tic_daemon.scan.stamps import CLOCK, DATE, SECOND, ZONE, Years, full, resolution, zoned
 from tic_daemon.scan.wrapped import Wrapped, key_of_writer
 
 _CLASS: Final = {
@@ -21,9 +21,6 @@ _CLASS: Final = {
     "EXCEPTION": "error", "W": "warning", "WARN": "warning", "WARNING": "warning",
 }  # fmt: skip
 _LEVELS: Final = "DEBUG|INFO|WARNING|ERROR|CRITICAL"
-_CLOCK: Final = r"(\d\d:\d\d:\d\d)"
-_DATE: Final = r"(\d{4}-\d\d-\d\d)"
-
 
 Peeler = Callable[[re.Match[str], Wrapped], None]
 
@@ -32,60 +29,58 @@ _PROC: Final = re.compile(
     r"(?:, ip=([\w.:-]+))?\) "
 )
 _RAYLET: Final = re.compile(r"\((raylet|autoscaler|gcs_server|pid)(?:[ +][\w+.]*)?(?:, ip=([\w.:-]+))?\) ")
-_AREAL: Final = re.compile(rf"\(AReaL\) (\d{{8}})-{_CLOCK}\.(\d{{3}}) ([^:\n]{{1,60}}?) ([A-Z]+): ")
+_AREAL: Final = re.compile(rf"\(AReaL\) (\d{{8}})-{CLOCK}\.(\d{{3}}) ([^:\n]{{1,60}}?) ([A-Z]+): ")
 _TEE: Final = re.compile(r"\[(?!rank\d)([A-Za-z_]\w{0,60}?\d{1,6})\]:")
 _MPIRUN: Final = re.compile(r"\[(?:[\w.-]{1,80}@)?\d{1,6},(\d{1,6})\]<(stdout|stderr)>:? ?")
 _KUBECTL: Final = re.compile(r"\[pod/([\w.-]{1,253})/[\w.-]{1,63}\] ")
 _RANK: Final = re.compile(r"\[rank(\d{1,6})\]:( |(?=\[|[IWEFCV]\d{4} ))")
 _GLOG: Final = re.compile(
-    rf"\[([IWEF])(?:(\d{{1,2}})(\d\d) {_CLOCK}\.\d{{6,9}}(?: \d+)?)? ([\w./-]+\.(?:cpp|cc|h|hpp|cu)):\d+\] ?"
+    rf"\[([IWEF])(?:(\d{{1,2}})(\d\d) {CLOCK}\.\d{{6,9}}(?: \d+)?)? ([\w./-]+\.(?:cpp|cc|h|hpp|cu)):\d+\] ?"
 )
 _TORCH: Final = re.compile(
-    rf"([IWEFCV])(\d\d)(\d\d) {_CLOCK}\.(\d{{6}}) +(\d+) (?:site-packages/)?[\w./-]+:\d+\] "
+    rf"([IWEFCV])(\d\d)(\d\d) {CLOCK}\.(\d{{6}}) +(\d+) (?:site-packages/)?[\w./-]+:\d+\] "
     r"(?:\[\d+/\d+\] )?(?:\[__\w+\] )?"
 )
 _NCCL: Final = re.compile(
-    rf"(?:\[{_DATE} {_CLOCK}\] )?([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[(\d+)\] (?:[\w./-]+:\d+ (?:\(\w+\) )?)?NCCL "
+    rf"(?:\[{DATE} {CLOCK}\] )?([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[(\d+)\] (?:[\w./-]+:\d+ (?:\(\w+\) )?)?NCCL "
     r"(INFO|WARN|ERROR|TRACE|ABORT|VERSION) "
 )
 _VLLM: Final = re.compile(
-    rf"(?:\[[^\[\]\n]{{1,40}}\] )?({_LEVELS}) (\d\d)-(\d\d) {_CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?"
+    rf"(?:\[[^\[\]\n]{{1,40}}\] )?({_LEVELS}) (\d\d)-(\d\d) {CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?"
 )
-_VLLM_FULL: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d)-(\d{{4}})-{_CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?")
-_OPENRLHF: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d) {_CLOCK} [\w./-]+\.py:\d+\] ?")
+_VLLM_FULL: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d)-(\d{{4}})-{CLOCK}(?:\.(\d{{3,6}}))? \[[\w./-]+:\d+\] ?")
+_OPENRLHF: Final = re.compile(rf"({_LEVELS}) (\d\d)-(\d\d) {CLOCK} [\w./-]+\.py:\d+\] ?")
 _SGLANG: Final = re.compile(
-    rf" ?\[{_DATE} {_CLOCK}(?:\.(\d{{1,6}}))?((?: (?:DP|PP|ATTN_CP|ATTN_TP|MOE_DP|MOE_EP|CP|TP|EP)\d+)*)\] ?"
+    rf" ?\[{DATE} {CLOCK}(?:\.(\d{{1,6}}))?((?: (?:DP|PP|ATTN_CP|ATTN_TP|MOE_DP|MOE_EP|CP|TP|EP)\d+)*)\] ?"
 )
-_SLIME: Final = re.compile(rf"\[{_DATE} {_CLOCK}(?:\.(\d{{1,6}}))?((?: \w+)*)\] \w+\.py:\d+ - ")
+_SLIME: Final = re.compile(rf"\[{DATE} {CLOCK}(?:\.(\d{{1,6}}))?((?: \w+)*)\] \w+\.py:\d+ - ")
 _RAYCPP: Final = re.compile(
-    rf"\[{_DATE} {_CLOCK},(\d{{3}}) ([DIWEFC]) (\d+) (\d+)\] (?:\(\w+\) )?[\w./-]+\.(?:cc|h|cpp):\d+: "
+    rf"\[{DATE} {CLOCK},(\d{{3}}) ([DIWEFC]) (\d+) (\d+)\] (?:\(\w+\) )?[\w./-]+\.(?:cc|h|cpp):\d+: "
 )
-_FLASHINFER: Final = re.compile(rf"{_DATE} {_CLOCK},(\d{{3}}) - ({_LEVELS}) - (?:\w+\.py:\d+ - )?flashinfer[\w.]*: ")
-_TILELANG: Final = re.compile(rf"{_DATE} {_CLOCK}  \[TileLang:[\w.]+:([A-Z]+)\](?: \(\w+\.py:\d+\))?: ")
-_CRI: Final = re.compile(
-    r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{1,9})(Z|[+-]\d\d:?\d\d) (stdout|stderr) ([PF])(?::\w+)? "
-)
-_DOCKER: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)\.(\d{3,9})(Z|[+-]\d\d:?\d\d) ")
-_COMPOSE: Final = re.compile(rf"{_DATE} {_CLOCK}\.(\d{{3}}) \| (?!(?:{_LEVELS}|SUCCESS|TRACE)\b)")
+_FLASHINFER: Final = re.compile(rf"{DATE} {CLOCK},(\d{{3}}) - ({_LEVELS}) - (?:\w+\.py:\d+ - )?flashinfer[\w.]*: ")
+_TILELANG: Final = re.compile(rf"{DATE} {CLOCK}  \[TileLang:[\w.]+:([A-Z]+)\](?: \(\w+\.py:\d+\))?: ")
+_CRI: Final = re.compile(rf"{DATE}T{CLOCK}\.(\d{{1,9}}){ZONE} (stdout|stderr) ([PF])(?::\w+)? ")
+_DOCKER: Final = re.compile(rf"{DATE}T{CLOCK}\.(\d{{3,9}}){ZONE} ")
+_COMPOSE: Final = re.compile(rf"{DATE} {CLOCK}\.(\d{{3}}) \| (?!(?:{_LEVELS}|SUCCESS|TRACE)\b)")
 _LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
 # pdsh, clush and launchers on top of them: `gpu-b07: `. Only before `[rankN]` and with a digit: "hint: " is prose
 _HOST: Final = re.compile(r"(?=[\w.-]{0,63}\d)([A-Za-z0-9][\w.-]{1,63}): (?=\[rank\d)")
 _LOGURU: Final = re.compile(
-    rf"(?:{_DATE} )?{_CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
+    rf"(?:{DATE} )?{CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
 )
 _PYLOG: Final = re.compile(
-    rf"(?:\[titan\] )?\[?{_DATE} {_CLOCK}[,.](\d{{3,6}})\]? ?"
+    rf"(?:\[titan\] )?\[?{DATE} {CLOCK}[,.](\d{{3,6}})\]? ?"
     r"(?:(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){0,3}"
     rf"(?:- )?\[?({_LEVELS})\]? ?(?:[-:|] |(?=\S)|\[[\w./:-]+\] ?(?:- )?)"
 )
 # Rich's columns: time, level in eight, message, file. The time is left out if it is that of the record before; without
 # it the file at the end of the line must be there, too, to tell a record from a text that is indented.
-_RICH: Final = re.compile(rf"\[(?:(\d\d)/(\d\d)/(\d\d) )?{_CLOCK}\] (?=[A-Z ]{{8}} \S)({_LEVELS}) {{1,5}}")
+_RICH: Final = re.compile(rf"\[(?:(\d\d)/(\d\d)/(\d\d) )?{CLOCK}\] (?=[A-Z ]{{8}} \S)({_LEVELS}) {{1,5}}")
 _RICH_MORE: Final = re.compile(
     rf" {{11}}(?: {{9}})?(?=[A-Z ]{{8}} \S)({_LEVELS}) {{1,5}}(?=.{{0,2000}} [\w.<>-]{{1,80}}:\d{{1,6}} *$)"
 )
 _RICH_FILE: Final = re.compile(r" +[\w.<>-]{1,80}:\d{1,6} *$")
-_PYTHON: Final = re.compile(rf"({_LEVELS}):(?:{_DATE} {_CLOCK},(\d{{3}})|[\w.]+):")
+_PYTHON: Final = re.compile(rf"({_LEVELS}):(?:{DATE} {CLOCK},(\d{{3}})|[\w.]+):")
 _UVICORN: Final = re.compile(rf"({_LEVELS}|TRACE): {{2,}}")
 _WHAT: Final = re.compile(r"  what\(\):  ")
 _REPEATED: Final = re.compile(r"\[repeated (\d{1,9})x across cluster\](?: \(Ray deduplicates logs.*)?$")
