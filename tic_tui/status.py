@@ -20,6 +20,7 @@ from tic_daemon.store.reader import Connection, Reader, open_reader
 from tic_tui import coverage
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
+from tic_tui.plural import plural
 from tic_tui.safe import safe, safe_lines
 from tic_tui.sqlcmd import emit
 
@@ -351,7 +352,8 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
 
 def _records(run: Record, row: Record, now: datetime) -> str:
     text = (
-        f"attempt {row['attempt']}: {row['mismatches']} mismatch records: {row['admissible']} admissible,"
+        f"attempt {row['attempt']}: {row['mismatches']}"
+        f" mismatch {plural(row['mismatches'], 'record')}: {row['admissible']} admissible,"
         f" {row['suspect']} suspect, {row['locked']} locked"
     )
     lock = run["lock"]

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.tui.fake import FakeStore
+from tests.tui.stage import stage
 from tic_tui.age import age
 from tic_tui.glyphs import ASCII, UNICODE, Glyphs, choose
 from tic_tui.messages import Link
@@ -231,3 +232,15 @@ def test_glyphs_follow_the_terminal() -> None:
     assert choose({"LANG": "en_US.UTF-8"}) is UNICODE and choose({}) is UNICODE
     assert choose({"LANG": "C"}) is ASCII and choose({"LC_ALL": "de_DE.ISO-8859-1"}) is ASCII
     assert choose({"TERM": "linux", "LANG": "en_US.UTF-8"}) is ASCII and choose({}, ascii_only=True) is ASCII
+
+
+@pytest.mark.parametrize(("late", "said"), [(1, ": 1 record after the fault"), (2, ": 2 records after the fault")])
+async def test_one_record_is_no_plural(late: int, said: str) -> None:
+    store = FakeStore()
+    store.run("r", locked=True)
+    for n in range(late):
+        store.mismatch(n + 1, "r", step=n, evidence=False, admissibility="locked", reason="after the fault")
+    store.fault(9001, "r")
+    async with stage((120, 40), demo=False, store=store) as s:
+        await s.open_run("r")
+        await s.shows(said)

@@ -9,7 +9,7 @@ from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, RunView
 from tic_tui.render.chrome import counting
-from tic_tui.render.text import Builder, Line, clean, clip_left, count, number, width_of
+from tic_tui.render.text import Builder, Line, clean, clip_left, count, number, some, width_of
 from tic_tui.safe import safe_lines
 
 _PLACE: Final = 24  # cells from which on the end of a path tells something
@@ -89,7 +89,7 @@ def _evidence(view: RunView, width: int, glyphs: Glyphs) -> Line:
 def _locked(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.locked} LOCKED", "locked").add(f" attempt {view.run.attempt}", "banner")
     late, unknown = view.count("locked", "after the fault"), view.count("locked", "order unknown")
-    said = f": {count(late)} records after the fault, {count(unknown)} order unknown"
+    said = f": {some(late, 'record')} after the fault, {count(unknown)} order unknown"
     suspect = f", {count(view.count('suspect'))} suspect"
     if width_of(said + suspect) > b.room:
         said = f": {count(view.count('locked'))} locked"
@@ -103,16 +103,16 @@ def _open(view: RunView, width: int, glyphs: Glyphs) -> Line:
     b = Builder(width, glyphs).add(f"{glyphs.admissible} not locked", "ok")
     watched = view.sources.watched
     if view.faults_total:
-        lines = f"{count(view.faults_total)} fault line{'s' * (view.faults_total != 1)}"
         which = f" attempt {view.run.attempt}" if view.run.attempt > 1 else ""
-        b.add_if_fits(f": {lines}, none of them locks{which}", "suspect")
+        none = "it does not lock" if view.faults_total == 1 else "none of them locks"
+        b.add_if_fits(f": {some(view.faults_total, 'fault line')}, {none}{which}", "suspect")
     elif watched:
-        b.add_if_fits(f": no confirmed fault in {count(watched)} source{'s' * (watched != 1)} watched", "text")
+        b.add_if_fits(f": no confirmed fault in {some(watched, 'source')} watched", "text")
     else:
         b.add_if_fits(": nothing is watched", "stale").add_if_fits(" for this run, so this shows nothing", "stale")
     attempts = sorted({s.attempt for s in view.standings} - {view.run.attempt})
     if older := [a for a in attempts if view.count("locked", attempt=a)]:
         b.add_if_fits(f"; attempt {', '.join(map(str, older))} is locked", "locked")
     if view.sources.unreadable:
-        b.add_if_fits(f"; {view.sources.unreadable} sources unreadable", "gap")
+        b.add_if_fits(f"; {some(view.sources.unreadable, 'source')} unreadable", "gap")
     return b.line()

@@ -10,6 +10,7 @@ from tic_tui.age import clock
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, Mismatch
 from tic_tui.neighbours import FileLine, Neighbours, Place
+from tic_tui.plural import plural
 from tic_tui.render.records import standing
 from tic_tui.render.runs import number_tone
 from tic_tui.render.text import Builder, Line, clean, clip_left, number
@@ -118,6 +119,6 @@ def neighbour_lines(rows: Iterable[FileLine], width: int, glyphs: Glyphs) -> lis
         b.cell("" if row.number is None else row.number, _NUMBER, "dim", right=True)
         b.add(row.text, "text" if row.mine else "dim")
         if row.hidden:
-            b.add(f" ({row.hidden} bytes more)", "stale")
+            b.add(f" ({row.hidden} {plural(row.hidden, 'byte')} more)", "stale")
         lines.append(b.line())
     return lines

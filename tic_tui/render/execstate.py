@@ -10,7 +10,7 @@ from typing import Final
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import ExecField, RunView, WeightPhase
-from tic_tui.render.text import Builder, Line, clean, width_of
+from tic_tui.render.text import Builder, Line, clean, some, width_of
 
 _MOST: Final = 4
 _LABELS: Final = ("graph", "step kind", "prefix cache", "weights", "hit rate")
@@ -85,7 +85,7 @@ def strip(view: RunView, now: datetime, width: int, glyphs: Glyphs) -> list[Line
             b.right(age(newest, now) + " ", "dim")
         lines.append(b.line())
     if len(names) > _MOST:
-        lines.append(Builder(width, glyphs).add(f" and {len(names) - _MOST} more roles", "dim").line())
+        lines.append(Builder(width, glyphs).add(f" and {some(len(names) - _MOST, 'more role')}", "dim").line())
     return lines
 
 

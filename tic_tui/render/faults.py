@@ -10,7 +10,7 @@ from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, FaultsView, Key
 from tic_tui.render.banner import first_line
-from tic_tui.render.text import Builder, Line, clean, clip_left, count
+from tic_tui.render.text import Builder, Line, clean, clip_left, count, some
 
 _CANDIDATES: Final = 2  # named beside the first one; the rest is counted
 
@@ -37,7 +37,8 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
     if first is None:
         b.add(f"{glyphs.admissible} no fault acts on {attempt}", "ok")
         if view.total:
-            b.add_if_fits(f": {count(view.total)} lines that look like one do not", "dim")
+            lines = some(view.total, "line that looks like one does", "lines that look like one do")
+            b.add_if_fits(f": {lines} not", "dim")
         return [_other_attempt(view, b).line()]
     if first.locks and first.verdict == "confirmed":
         b.add(f"{glyphs.locked} LOCKED", "locked").add(f" {attempt} by its first fault", "banner")
@@ -66,7 +67,9 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
         line = Builder(width, glyphs).add("  or ", "suspect").add(f"{who(other)}  ", "text")
         lines.append(line.add(other.place, "dim").line())
     if len(others) > _CANDIDATES:
-        lines.append(Builder(width, glyphs).add(f"  or one of {len(others) - _CANDIDATES} others", "suspect").line())
+        lines.append(
+            Builder(width, glyphs).add(f"  or one of {some(len(others) - _CANDIDATES, 'other')}", "suspect").line()
+        )
     return lines
 
 
@@ -124,7 +127,7 @@ def fault_line(
     if width >= 80:
         b.cell(age(fault.event_at or fault.observed_at, now), 7, "dim")
     if copies:
-        b.add_if_fits(f"+{copies} cop{'ies' if copies > 1 else 'y'}  ", "dim")
+        b.add_if_fits(f"+{some(copies, 'copy', 'copies')}  ", "dim")
     if fault.reason:
         b.add(f"{fault.reason}  ", "stale")
     return b.add(first_line(fault.text or fault.raw), "dim").line()

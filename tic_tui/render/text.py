@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len, set_cell_size
 
 from tic_tui.glyphs import UNICODE, Glyphs
+from tic_tui.plural import plural
 from tic_tui.safe import Safe, safe
 
 TONES: Final = (
@@ -137,6 +138,11 @@ def short(value: float | None) -> str:
     if value is None:
         return "unknown"
     return f"{value:.4g}"
+
+
+def some(number: int, what: str, many: str = "") -> str:
+    """A count with its noun: "1 record", "2 records", "0 copies" (`many` where an s does not make the plural)."""
+    return f"{count(number)} {plural(number, what, many)}"
 
 
 def count(value: int) -> str:

@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from tic_tui import bindings
 from tic_tui.model import Demand, Fault, Mismatch, RunView
 from tic_tui.render import banner, chrome, execstate, liveness, plot, records
-from tic_tui.render.text import Builder, Line, count
+from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.widgets.lists import FaultList, MismatchTable
@@ -131,7 +131,7 @@ class RunScreen(View):
         glyphs, width = tic_app(self).glyphs, self.size.width
         lines = [records.mark_row(m, now, width, glyphs, selected=False) for m in live[:most]]
         if 0 < most < len(live):
-            lines.append(Builder(width, glyphs).add(f"  and {len(live) - most} older marks", "dim").line())
+            lines.append(Builder(width, glyphs).add(f"  and {some(len(live) - most, 'older mark')}", "dim").line())
         return lines
 
     def _sync_faults(self, view: RunView) -> None:

@@ -9,6 +9,7 @@ from textual.app import ComposeResult
 from tic_tui import bindings
 from tic_tui.model import Demand
 from tic_tui.render import chrome, runs
+from tic_tui.render.text import some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import RunList
 from tic_tui.widgets.painted import Painted, tic_app
@@ -33,7 +34,7 @@ class RunsScreen(View):
         if view is None:
             return ("tic", "runs")
         counting = chrome.counting(view.counted)
-        return ("tic", f"{len(view.runs)} run{'s' * (len(view.runs) != 1)}", *([counting] if counting else []))
+        return ("tic", some(len(view.runs), "run"), *([counting] if counting else []))
 
     def sync(self) -> None:
         app, listing = tic_app(self), self.query_one(RunList)
