@@ -34,6 +34,12 @@ PROMISED = {
     "attempts": "", "coverage": "", "liveness": "", "exec_state_now": "", "locks": "", "timings": "", "evidence_gaps": "",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
     "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",
+    "transports": "run_id attempt host rank pid comm channel peer_rank transport mnnvl clique_size path line_no event_at"
+    " observed_at",
+    "transport_sets": "", "transport_pairs": "", "bench_marks": "",
+    "compiles": "run_id attempt rank host pid compiler what seconds after_bench path line_no event_at observed_at",
+    "compile_after_bench": "run_id attempt rank host pid compiler what seconds after_bench path line_no event_at observed_at",
+    "env_pins": "run_id path line_no name value hard observed_at",
     "step_lines": "rec_id run_id attempt step edge source_kind path line_no event_at observed_at",
 }  # fmt: skip
 

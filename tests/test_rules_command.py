@@ -87,11 +87,12 @@ def test_try_counts_hits_and_unknown_lines() -> None:
     )
     line = text.splitlines()[trial.first["cuda.illegal_address", "confirmed"] - 1]
     assert line.endswith("torch.AcceleratorError: CUDA error: an illegal memory access was encountered")
-    assert trial.unknown["Using network IB"] == text.count("NCCL INFO Using network IB")
+    assert trial.hits["transport.net", ""] == text.count("] via NET/")  # also where they say nothing new
+    assert trial.unknown["Connected all rings, use ring PXN N GDR N"] == text.count("Connected all rings, use ring PXN")
     assert trial.known + trial.unknown.total() + sum(not one.strip() for one in text.splitlines()) == trial.lines
     shown = report(trial, 5)
     assert f"{trial.lines} lines, {trial.known} known" in shown
-    assert "Using network IB" in shown
+    assert "Connected all rings" in shown
 
 
 def test_try_reads_gz_the_same(tmp_path: Path) -> None:

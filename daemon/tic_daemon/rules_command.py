@@ -106,6 +106,8 @@ def says(rule: Rule) -> str:
         return f"{'claims' if rule.claimed else 'observes'} {rule.field} = {rule.claimed or rule.observed}"
     if rule.yields == "weight_phase":
         return f"{rule.track}: {rule.phase}"
+    if rule.yields == "compile":
+        return f"{rule.compiler} compiles"
     return f"seconds of {rule.phase}" if rule.yields == "timing" else rule.yields
 
 
@@ -187,6 +189,7 @@ def try_file(rules: RuleSet, path: Path) -> Trial:
     try:
         reference = datetime.fromtimestamp(path.stat().st_mtime)
         source = Scanner(rules).open(SourceTraits(reference_time=reference))
+        source.keep_repeats()
         with _opened(path) as stream:
             spans = sorted(_count(trial, source, stream))
         with _opened(path) as stream:

@@ -15,6 +15,7 @@ import duckdb
 ROOT = Path(__file__).resolve().parents[2]
 EVENT_TABLES = (
     "mismatch", "fault", "step_event", "metric", "exec_state", "weight_phase", "device", "timing",
+    "transport", "compile_event", "bench_mark", "env_seen",
     "source_run", "process_seen", "stamp_after", "source_gap",
 )  # fmt: skip
 NOT_COMPARED = ("rec_id", "store_id", "observed_at")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.scan.support import TRAITS, of, scanner
-from tic_daemon.scan.events import Event, ExecState, Fault, StepEvent, WeightPhase
+from tic_daemon.scan.events import Compilation, Event, ExecState, Fault, StepEvent, Transport, WeightPhase
 
 HERE = Path(__file__).parents[1] / "corpus" / "samples"
 EXPECTED = json.loads((HERE / "expected.json").read_text())
@@ -50,6 +50,9 @@ class Found:
     def steps(self) -> list[int | None]:
         return [step.at.step for step in of(self.events, StepEvent)]
 
+    def transports(self) -> set[str]:
+        return {line.transport for line in of(self.events, Transport) if line.what == "channel"}
+
     def phases(self, track: str, phase: str, rule: str = "") -> int:
         phases = [p for p in of(self.events, WeightPhase) if (p.track, p.phase) == (track, phase)]
         return sum(not rule or p.rule == rule for p in phases)
@@ -63,10 +66,13 @@ def vllm(found: Found, want: dict[str, object]) -> None:
     assert found.phases("graph", "captured") == want["capture_finished"]
     assert found.phases("residency", "reloading") == want["reload_first_line"]
     assert found.phases("residency", "reloaded") == want["reload_took"]
+    compiled = [event for event in of(found.events, Compilation) if event.stage == "inference"]
+    assert len(compiled) == want["jit_after_warmup"]
 
 
 def torchrun(found: Found, want: dict[str, object]) -> None:
     assert found.steps() == want["steps"] and len(found.steps()) == want["iterations"]
+    assert found.transports() == set(want["transports"])  # type: ignore[call-overload]
     locking = [fault for fault in found.faults() if fault.kind in LOCKING]
     assert {fault.at.rank for fault in locking} == {want["first_cause_rank"]}
     # "nccl_remote rank 2", "nccl_timeout ranks 0,1,4,5,6,7"

@@ -192,6 +192,75 @@ class Timing:
 
 
 @_value
+class Transport:
+    """How a communicator of NCCL or an all-to-all of experts moves its data, as one line tells; see comms.py.
+
+    Attributes:
+        what: comm (a communicator begins) | topology | fabric | channel | network | nvls | version | all2all |
+            nvshmem.
+        transport: its label without the number of the device: "P2P/CUMEM/read", "NET/IB/GDRDMA". Of the other kinds
+            what they name: "IB", "2.28.9+cuda12.9", "NVLS", "DeepEPLL".
+        channel, peer_rank, direction: of the first line with this label; direction is send | receive | "".
+        comm, comm_id: the communicator's address in its process, and the id that all its ranks share; "" unknown.
+        comm_by: how the communicator is known: line | thread | process (the last one begun that fits) | "".
+        own_rank, nranks, nnodes: rank within the communicator (not the job's), its size in ranks and in nodes.
+        mnnvl, clique_id, clique_size: NVLink over several nodes: in use or not, and the clique that the rank is in.
+    """
+
+    table: ClassVar[str] = "transport"
+    at: At
+    what: str
+    transport: str
+    channel: str = ""
+    peer_rank: int | None = None
+    direction: str = ""
+    comm: str = ""
+    comm_id: str = ""
+    comm_by: str = ""
+    own_rank: int | None = None
+    nranks: int | None = None
+    nnodes: int | None = None
+    mnnvl: bool | None = None
+    clique_id: str = ""
+    clique_size: int | None = None
+    rule: str = ""
+
+
+@_value
+class Compilation:
+    """A kernel or graph compiled or tuned. `stage`: inference (the program itself says so) | start | "" not told."""
+
+    table: ClassVar[str] = "compile_event"
+    at: At
+    compiler: str
+    what: str
+    seconds: float | None
+    stage: str
+    rule: str
+
+
+@_value
+class BenchMark:
+    """A measurement begins here: what is compiled later is in its figures."""
+
+    table: ClassVar[str] = "bench_mark"
+    at: At
+    what: str
+    rule: str
+
+
+@_value
+class EnvSeen:
+    """A program printed a variable of its environment."""
+
+    table: ClassVar[str] = "env_seen"
+    at: At
+    name: str
+    value: str
+    rule: str
+
+
+@_value
 class SourceRun:
     """From `at.byte_offset` on, this generation belongs to `run` (a record said so)."""
 
@@ -238,6 +307,10 @@ Event = (
     | WeightPhase
     | Device
     | Timing
+    | Transport
+    | Compilation
+    | BenchMark
+    | EnvSeen
     | SourceRun
     | ProcessSeen
     | StampAfter

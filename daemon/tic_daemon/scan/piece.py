@@ -10,6 +10,7 @@ from tic_daemon.scan import writers, yields
 from tic_daemon.scan.engine import Hit
 from tic_daemon.scan.events import (
     At,
+    EnvSeen,
     Event,
     Fault,
     Gap,
@@ -19,6 +20,7 @@ from tic_daemon.scan.events import (
     SourceRun,
     StampAfter,
     StepEvent,
+    Transport,
 )
 from tic_daemon.scan.lines import clean, is_bar, transport
 from tic_daemon.scan.records import HEADER, fields_of, is_record, is_template, tokens
@@ -407,7 +409,9 @@ class PieceReader:
         make = self._maker(rule, hit, piece)
         if make is None:
             return
-        found = yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, make)
+        found = self._news(
+            yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, make), piece
+        )
         if rule.step_from == "bar" and self._bar is not None and found:
             held = self.state.held or Held(piece.key, self._bar, piece.proc.step)
             held.events += [event for event in found if isinstance(event, (StepEvent, Metric))]
@@ -423,6 +427,12 @@ class PieceReader:
             self.state.quotes.pop(piece.key, None)
         if isinstance(found[0], StepEvent) and found[0].edge == "begin" and at.step is not None:
             self.state.blocks.begin(piece.key, at.step)
+
+    def _news(self, found: list[Event], piece: _Piece) -> list[Event]:
+        """Without what says the same as an earlier line."""
+        if found and isinstance(found[0], (Transport, EnvSeen)):
+            return self.state.comms.news(found[0], piece.key, piece.line.thread)
+        return found
 
     def _maker(self, rule: Rule, hit: re.Match[str], piece: _Piece) -> yields.AtMaker | None:
         """What makes the events' `At`; None if their step stands elsewhere and is not known."""

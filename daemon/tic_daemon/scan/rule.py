@@ -14,7 +14,8 @@ from dataclasses import field as dataclass_field
 from typing import Final
 
 YIELDS: Final = (
-    "fault", "step", "mismatch", "exec_state", "weight_phase", "device", "metric", "timing", "context",
+    "fault", "step", "mismatch", "exec_state", "weight_phase", "device", "metric", "timing", "transport", "compile",
+    "bench", "env", "context",
 )  # fmt: skip
 SEVERITIES: Final = ("L", "LH", "N", "S", "E", "I")
 LOCKS: Final = ("always", "if_continues", "never")
@@ -32,6 +33,9 @@ PHASES: Final[Mapping[str, tuple[str, ...]]] = {
     "graph": ("captured", "replayed"),
 }
 
+TRANSPORT_KINDS: Final = ("comm", "topology", "fabric", "channel", "network", "nvls", "version", "all2all", "nvshmem")
+STAGES: Final = ("", "inference", "start")
+
 COMMON_KEYS: Final = frozenset({
     "name", "yields", "literal", "pattern", "anchor", "order", "wrap", "stream", "title", "product", "source",
     "match", "no_match", "values", "override",
@@ -45,6 +49,10 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "device": frozenset(),
     "metric": frozenset({"metrics", "step_field", "step_from"}),
     "timing": frozenset({"phase", "seconds", "cold", "step_from"}),
+    "transport": frozenset({"what", "transport"}),
+    "compile": frozenset({"compiler", "what", "seconds", "stage"}),
+    "bench": frozenset({"what"}),
+    "env": frozenset(),
     "context": frozenset(),
 }
 
@@ -83,7 +91,11 @@ class Rule:
             "bar" that of the progress bar through which the line was printed. See `step_from`.
         role, field, claimed, observed: execution state; templates over groups.
         track, phase, level, version, duration: weight phase; the last three are templates.
-        seconds, cold: timing; template, and whether the line is a cold start.
+        seconds, cold: timing; template, and whether the line is a cold start. `seconds` of compile: may be "".
+        what, transport: transport: one of `TRANSPORT_KINDS`, and a template; further fields come from the groups comm,
+            id, own, nranks, nnodes, channel, src, dst, direction, mnnvl, clique, size. Of compile and bench, `what` is
+            a template: the kernel, the benchmark.
+        compiler, stage: compile: who compiles, a template; one of `STAGES`.
         tells_who: a group of the pattern names the writer. Follows from the pattern.
     """
 
@@ -124,6 +136,10 @@ class Rule:
     duration: str = ""
     seconds: str = ""
     cold: bool = False
+    what: str = ""
+    transport: str = ""
+    compiler: str = ""
+    stage: str = ""
     tells_who: bool = dataclass_field(init=False, repr=False, compare=False, default=False)
 
     def __post_init__(self) -> None:

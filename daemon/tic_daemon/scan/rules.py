@@ -29,7 +29,9 @@ from tic_daemon.scan.rule import (
     PHASES,
     ROLES,
     SEVERITIES,
+    STAGES,
     STEP_FROM,
+    TRANSPORT_KINDS,
     YIELDS,
     FaultRule,
     Rule,
@@ -44,7 +46,25 @@ MIN_LITERAL: Final = 4
 _PACK_KEYS: Final = frozenset({"pack", "version", "title", "define", "rule"})
 _MACRO: Final = re.compile(r"\{\{(\w+)\}\}")
 _ESCAPES: Final = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_TEMPLATES: Final = ("claimed", "observed", "phase", "level", "version", "duration", "seconds")
+_LISTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
+    "": {"anchor": ("start", "any"), "stream": ("", "stdout", "stderr"), "step_from": STEP_FROM},
+    "fault": {"severity": SEVERITIES, "locks": LOCKS, "match_verdict": ("confirmed", "suspect", "mention")},
+    "step": {"metrics": METRIC_FORMS},
+    "metric": {"metrics": METRIC_FORMS},
+    "exec_state": {"role": ROLES, "field": EXEC_FIELDS},
+    "weight_phase": {"role": ROLES, "track": tuple(PHASES)},
+    "transport": {"what": TRANSPORT_KINDS},
+    "compile": {"stage": STAGES},
+}
+_TEXTS: Final = {
+    "timing": {"phase": "gen", "seconds": "{s}"},
+    "compile": {"compiler": "Triton", "what": "{kernel}"},
+}
+_GROUPS: Final = {
+    "device": {"bus": "a device line names a PCI bus id"},
+    "env": {"name": "an env line names a variable", "value": "an env line shows its value"},
+}
+_TEMPLATES: Final = ("claimed", "observed", "phase", "level", "version", "duration", "seconds", "transport", "compiler")
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,48 +304,36 @@ def _check_literals(rule: Rule, path: Path) -> None:
 
 
 def _check_words(rule: Rule, path: Path) -> None:
-    """Closed lists, and groups that fields and templates need."""
-
-    def one_of(key: str, value: str, allowed: Sequence[str]) -> None:
-        if value not in allowed:
-            raise _refuse(
-                path, rule.name, f"{key} = {value!r}", f"{key} must be one of {', '.join(map(repr, allowed))}"
-            )
+    """Closed lists, and texts and groups that the kind of event and templates need."""
 
     def group(name: str, why: str) -> None:
         if name not in rule.regex.groupindex:
             raise _refuse(path, rule.name, f"the pattern has no group {name!r}", f"{why}: write (?P<{name}>...)")
 
-    one_of("anchor", rule.anchor, ("start", "any"))
-    one_of("stream", rule.stream, ("", "stdout", "stderr"))
-    one_of("step_from", rule.step_from, STEP_FROM)
-    if rule.yields == "fault":
-        one_of("severity", rule.severity, SEVERITIES)
-        one_of("locks", rule.locks, LOCKS)
-        one_of("match_verdict", rule.match_verdict, ("confirmed", "suspect", "mention"))
-        if not rule.title:
-            raise _refuse(path, rule.name, "no title", "say in a few words what the line means")
-    elif rule.yields in {"step", "metric"}:
-        one_of("metrics", rule.metrics, METRIC_FORMS)
-        if rule.yields == "step":
-            one_of("edge", rule.edge, ("end",) if rule.step_from else ("begin", "end"))
-        if rule.step_field:
-            group(rule.step_field, "the step's number comes from it")
-    elif rule.yields == "exec_state":
-        one_of("role", rule.role, ROLES)
-        one_of("field", rule.field, EXEC_FIELDS)
-        if bool(rule.claimed) == bool(rule.observed):
-            raise _refuse(
-                path, rule.name, "needs either claimed or observed", "a printed setting is claimed, a use is observed"
-            )
+    lists = {**_LISTS[""], **_LISTS.get(rule.yields, {})}
+    if rule.yields == "step":
+        lists["edge"] = ("end",) if rule.step_from else ("begin", "end")
     elif rule.yields == "weight_phase":
-        one_of("role", rule.role, ROLES)
-        one_of("track", rule.track, tuple(PHASES))
-        one_of("phase", rule.phase, PHASES[rule.track])
-    elif rule.yields == "device":
-        group("bus", "a device line names a PCI bus id")
-    elif rule.yields == "timing" and not (rule.phase and rule.seconds):
-        raise _refuse(path, rule.name, "needs phase and seconds", 'write phase = "gen" and seconds = "{s}"')
+        lists["phase"] = PHASES.get(rule.track, ())
+    for key, allowed in lists.items():
+        if (value := getattr(rule, key)) not in allowed:
+            raise _refuse(
+                path, rule.name, f"{key} = {value!r}", f"{key} must be one of {', '.join(map(repr, allowed))}"
+            )
+    if rule.yields == "fault" and not rule.title:
+        raise _refuse(path, rule.name, "no title", "say in a few words what the line means")
+    if rule.yields == "exec_state" and bool(rule.claimed) == bool(rule.observed):
+        raise _refuse(
+            path, rule.name, "needs either claimed or observed", "a printed setting is claimed, a use is observed"
+        )
+    if rule.yields in {"step", "metric"} and rule.step_field:
+        group(rule.step_field, "the step's number comes from it")
+    if rule.yields in _TEXTS and not all(getattr(rule, key) for key in _TEXTS[rule.yields]):
+        keys = _TEXTS[rule.yields]
+        hint = " and ".join(f'{key} = "{example}"' for key, example in keys.items())
+        raise _refuse(path, rule.name, f"needs {' and '.join(keys)}", f"write {hint}")
+    for name, why in _GROUPS.get(rule.yields, {}).items():
+        group(name, why)
     for template in (getattr(rule, key) for key in _TEMPLATES):
         for slot in slots(template):
             group(slot, "a template uses it")

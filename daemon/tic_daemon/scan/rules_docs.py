@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tic_daemon.scan.rule import COMMON_KEYS, EXEC_FIELDS, KEYS, METRIC_FORMS, PHASES, Rule
+from tic_daemon.scan.rule import COMMON_KEYS, EXEC_FIELDS, KEYS, METRIC_FORMS, PHASES, TRANSPORT_KINDS, Rule
 from tic_daemon.scan.rules import RuleSet
 
 _HEAD = """# Rules
@@ -59,6 +59,11 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "duration": "template: seconds",
     "seconds": "template: seconds",
     "cold": "true: a cold start",
+    "what": f"of transport: {', '.join(TRANSPORT_KINDS)}. Of compile and bench a template: kernel, benchmark",
+    "transport": "template: the label. Groups comm, id, own, nranks, nnodes, channel, src, dst, direction, mnnvl, "
+    "clique, size fill the other columns",
+    "compiler": "template: who compiles",
+    "stage": "`inference` or `start`, if the line tells",
 }
 
 
@@ -101,6 +106,10 @@ def _yields(rule: Rule) -> str:
         return f"{rule.track}: {rule.phase}" + (f", level {rule.level}" if rule.level else "")
     if rule.yields == "step":
         return f"{rule.title}; {rule.edge}, {'proves' if rule.gpu else 'does not prove'} GPU work"
+    if rule.yields == "transport":
+        return f"{rule.what}: {rule.transport}" if rule.transport else rule.what
+    if rule.yields == "compile":
+        return f"{rule.compiler} compiles {rule.what}" + (f", during {rule.stage}" if rule.stage else "")
     return f"seconds of {rule.phase}" if rule.yields == "timing" else rule.title
 
 

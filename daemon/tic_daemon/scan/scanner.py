@@ -99,6 +99,10 @@ class SourceScanner:
         """All that a later scanner needs to go on exactly here, as compact JSON."""
         return self._state.dump()
 
+    def keep_repeats(self) -> None:
+        """Give events of lines, too, that say again what an earlier line said (comms.py). Not part of the state."""
+        self._state.comms.every = True
+
     def note_time(self, now: datetime) -> None:
         """The file grew at this naive local time: helps the first stamp without a year, which may come days after the
         file was found. Changes nothing once such a stamp was read."""

@@ -11,7 +11,10 @@ from datetime import datetime
 
 from tic_daemon.errors import RuleError
 from tic_daemon.scan.events import (
+    BenchMark,
+    Compilation,
     Device,
+    EnvSeen,
     Event,
     ExecState,
     Fault,
@@ -20,6 +23,7 @@ from tic_daemon.scan.events import (
     Mismatch,
     StepEvent,
     Timing,
+    Transport,
     WeightPhase,
 )
 from tic_daemon.scan.rule import Rule
@@ -105,7 +109,7 @@ def _yielded(rule: Rule, events: list[Event], *, acting: bool) -> list[Event]:
     for event in events:
         if isinstance(event, Fault):
             own = rule.yields == "fault" and event.kind == rule.name and (event.verdict == "confirmed" or not acting)
-        elif isinstance(event, (StepEvent, ExecState, WeightPhase)):
+        elif isinstance(event, (StepEvent, ExecState, WeightPhase, Transport, Compilation, BenchMark, EnvSeen)):
             own = event.rule == rule.name
         elif isinstance(event, Mismatch):
             own = rule.yields == "mismatch"

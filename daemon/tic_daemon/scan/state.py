@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from tic_daemon.scan.comms import Comms
 from tic_daemon.scan.records import OpenRecord, Records
 from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.step_from import Blocks, Held
@@ -65,6 +66,7 @@ class State:
         quotes: writers that are printing a prompt or response: key -> offset of the last marker.
         cri: first parts of lines that a container runtime has cut, by stream.
         previous: the first bytes of the line before.
+        comms: communicators begun, and what was said of them, see `comms`.
         blocks, held: step numbers that stand on other lines, see `step_from`.
     """
 
@@ -87,6 +89,7 @@ class State:
     traces: Tracebacks = field(default_factory=Tracebacks)
     blocks: Blocks = field(default_factory=Blocks)
     held: Held | None = None
+    comms: Comms = field(default_factory=Comms)
 
     def dump(self) -> str:
         """Compact JSON. Parts that are empty are left out."""
@@ -111,6 +114,7 @@ class State:
             "records": {key: record.to_json() for key, record in self.records.open.items()},
             "traces": self.traces.to_json(),
             "blocks": self.blocks.to_json(), "held": self.held.to_json() if self.held else None,
+            "comms": self.comms.to_json(),
         }  # fmt: skip
         value |= {key: part for key, part in optional.items() if part}
         return json.dumps(value, separators=(",", ":"))
@@ -138,4 +142,5 @@ class State:
         state.blocks = Blocks(*value.get("blocks", []))
         if (held := value.get("held")) is not None:
             state.held = Held.from_json(held)
+        state.comms = Comms.from_json(value.get("comms", {}))
         return state

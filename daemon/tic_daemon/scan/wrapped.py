@@ -23,6 +23,7 @@ class Wrapped:
         stream: "stdout" or "stderr" if the wrapper says so.
         stamp: the line's time, from the outermost wrapper that has one.
         repeat: copies that Ray folded into this line, 1 if none.
+        thread: the writing thread's id as printed (NCCL), "" if no wrapper says it.
         kinds: the wrappers, outermost first.
         partial: a CRI line that is continued by the next one of its stream.
         years: gives stamps without a year their year.
@@ -30,13 +31,15 @@ class Wrapped:
 
     __slots__ = (
         "actor", "ip", "kinds", "level", "level_class", "node", "outer", "partial", "pid", "proc", "rank", "repeat",
-        "stamp", "stream", "text", "within", "years",
+        "stamp", "stream", "text", "thread", "within", "years",
     )  # fmt: skip
 
     def __init__(self, text: str, years: Years) -> None:
         self.text = text
         self.years = years
-        self.level = self.actor = self.outer = self.proc = self.ip = self.node = self.stream = self.within = ""
+        self.level = self.actor = self.outer = self.proc = self.ip = self.node = self.stream = self.within = (
+            self.thread
+        ) = ""
         self.level_class = "none"
         self.pid: int | None = None
         self.rank: int | None = None

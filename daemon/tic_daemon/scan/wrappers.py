@@ -194,6 +194,7 @@ def _nccl(hit: re.Match[str], found: Wrapped) -> None:
     found.node = hit[3]
     if found.pid is None and len(hit[4]) < 18:
         found.pid = int(hit[4])
+    found.thread = hit[5]
     found.level = hit[7]
     if hit[7] == "WARN":
         found.kinds += ("nccl_warn",)

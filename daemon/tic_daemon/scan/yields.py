@@ -6,7 +6,20 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tic_daemon.scan.events import At, Device, Event, ExecState, Metric, StepEvent, Timing, WeightPhase
+from tic_daemon.scan.events import (
+    At,
+    BenchMark,
+    Compilation,
+    Device,
+    EnvSeen,
+    Event,
+    ExecState,
+    Metric,
+    StepEvent,
+    Timing,
+    Transport,
+    WeightPhase,
+)
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.values import integer, key_values, number, pci
 
@@ -84,9 +97,48 @@ def _timing(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtM
     return [Timing(make(rule.stream, groups, None), rule.render(rule.phase, groups), seconds, rule.cold)]
 
 
+def _transport(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
+    """What the line alone says; `comms.Comms` adds the communicator. `src` and `dst` are ranks of a channel's ends:
+    who receives prints the line as well as who sends, and is the second of them."""
+    groups = hit.groupdict()
+    said = {name: integer(groups.get(name) or "") for name in ("own", "nranks", "nnodes", "src", "dst", "size")}
+    direction = groups.get("direction") or ""
+    own, peer = said["own"], None
+    if rule.what == "channel":
+        own, peer = said["src"], said["dst"]
+        if direction == "receive":
+            own, peer = peer, own
+    mnnvl = groups.get("mnnvl")
+    return [
+        Transport(
+            make(rule.stream, groups, None), rule.what, rule.render(rule.transport, groups)[:200],
+            groups.get("channel") or "", peer, direction, groups.get("comm") or "", groups.get("id") or "", "",
+            own, said["nranks"], said["nnodes"], None if mnnvl is None else mnnvl == "1",
+            groups.get("clique") or "", said["size"], rule.name,
+        )
+    ]  # fmt: skip
+
+
+def _compilation(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
+    groups = hit.groupdict()
+    seconds = number(rule.render(rule.seconds, groups)) if rule.seconds else None
+    who, what = rule.render(rule.compiler, groups), rule.render(rule.what, groups)[:500]
+    return [Compilation(make(rule.stream, groups, None), who, what, seconds, rule.stage, rule.name)]
+
+
+def _bench(rule: Rule, hit: re.Match[str], payload: str, _node: str, make: AtMaker) -> list[Event]:
+    what = rule.render(rule.what, hit.groupdict()) or payload
+    return [BenchMark(make(rule.stream, _who(rule, hit), None), what[:500], rule.name)]
+
+
+def _env(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
+    return [EnvSeen(make(rule.stream, _who(rule, hit), None), hit["name"] or "", (hit["value"] or "")[:500], rule.name)]
+
+
 _READERS: Final[Mapping[str, Callable[[Rule, re.Match[str], str, str, AtMaker], list[Event]]]] = {
     "step": step_events, "metric": step_events, "device": _device, "exec_state": _exec_state,
     "weight_phase": _weight_phase, "timing": _timing,
+    "transport": _transport, "compile": _compilation, "bench": _bench, "env": _env,
 }  # fmt: skip
 
 

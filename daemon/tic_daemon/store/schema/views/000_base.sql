@@ -109,6 +109,38 @@ SELECT * FROM source_gap
 WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
+CREATE OR REPLACE VIEW b_transport AS
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM transport
+WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+UNION ALL
+SELECT * FROM transport
+WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
+
+CREATE OR REPLACE VIEW b_compile_event AS
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM compile_event
+WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+UNION ALL
+SELECT * FROM compile_event
+WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
+
+CREATE OR REPLACE VIEW b_bench_mark AS
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM bench_mark
+WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+UNION ALL
+SELECT * FROM bench_mark
+WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
+
+CREATE OR REPLACE VIEW b_env_seen AS
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM env_seen
+WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+UNION ALL
+SELECT * FROM env_seen
+WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
+
 CREATE OR REPLACE VIEW b_store AS SELECT * FROM store;
 
 -- Rules are those of today, also for old rows: a fault that is classed anew is classed anew in the past as well.
