@@ -37,8 +37,8 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
     if first is None:
         b.add(f"{glyphs.admissible} no fault acts on {attempt}", "ok")
         if view.total:
-            lines = some(view.total, "line that looks like one does", "lines that look like one do")
-            b.add_if_fits(f": {lines} not", "dim")
+            said = some(view.total, "line that looks like one does", "lines that look like one do")
+            b.add_if_fits(f": {said} not", "dim")
         return [_other_attempt(view, b).line()]
     if first.locks and first.verdict == "confirmed":
         b.add(f"{glyphs.locked} LOCKED", "locked").add(f" {attempt} by its first fault", "banner")
