@@ -28,6 +28,7 @@ class Src:
     run_hint: str = ""
     run_how: str = ""
     zone_s: int | None = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Row:
     edge: str = "end"
     gpu: bool = False
     run: str = ""
+    rank: int | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -425,17 +427,44 @@ class Oracle:
         return found
 
     def _copy(self, row: Row) -> bool:
-        """A console's copy of a line that stands in the worker's own file: not what is surely earlier than it."""
-        if not self.w.sources[row.src].console or row.pid is None:
-            return False
+        """A copy of a line that stands in the worker's own file: not what is surely earlier than it."""
         run, when = self.run_of(row.src, row.gen, row.off), self.when(row)
         return any(
             not self.w.sources[o.src].console and o.verdict == "confirmed"
             and not self.earlier((when, Span()), (self.when(o), Span()), MARGIN, 0)
             and not self.w.rules.get(o.kind, Rule()).node_scope
-            and (o.pid, o.kind, o.text) == (row.pid, row.kind, row.text) and self.run_of(o.src, o.gen, o.off) == run
+            and (o.kind, o.text) == (row.kind, row.text) and self.run_of(o.src, o.gen, o.off) == run
+            and self._copies(row, o, run)
             for o in self.w.of("fault")
         )  # fmt: skip
+
+    def _copies(self, row: Row, o: Row, run: str) -> bool:
+        """Whether both speak of one process, `o` in a file nearer to it."""
+        src, own = self.w.sources[row.src], self.w.sources[o.src]
+        same_pid = row.pid is not None and row.pid == o.pid
+        if src.console and same_pid:
+            return True
+        first, last = self.attempts_of(o, run)
+        if first != last or self.attempts_of(row, run) != (first, last):
+            return False  # a rank is used again by the next attempt
+        same_rank = None in (row.pid, o.pid) and self._rank(row) is not None and self._rank(row) == self._rank(o)
+        if src.console:
+            return same_rank
+        if self.store_of is not None and self.store_of[row.src] != self.store_of[o.src]:
+            return False
+        if not own.single or (o.pid is not None and self._file_pid(o) not in (None, o.pid)):
+            return False
+        if same_pid:  # a log of several processes, or one that reports of another's
+            return not src.single or self._file_pid(row) not in (None, row.pid)
+        return same_rank and not src.single
+
+    def _rank(self, row: Row) -> int | None:
+        return self.w.sources[row.src].rank if row.rank is None else row.rank
+
+    def _file_pid(self, row: Row) -> int | None:
+        """Of a file that is no console: the process whose file it is, as far as known."""
+        epoch = self.who(row.src, row.gen, row.proc).epoch
+        return int(str(epoch[2])) if epoch is not None and epoch[0] == "pid" else None
 
     def _mapped(self, row: Row, when: When) -> set[tuple[str, int, int]]:
         """Runs whose GPU a kernel line names, if its time is not before the attempt."""

@@ -454,6 +454,66 @@ def and_acts_if_the_workers_line_is_not_watched(c: Case) -> None:
     c.record(h, 10, UNKNOWN, step=1)
 
 
+@case
+def a_launchers_console_that_names_ranks_copies_too(c: Case) -> None:
+    f, g, h = c.file(single=True, stream="stderr", rank=3), c.file(console=True), c.file(host="b")
+    c.fault(f, 10, step=3, text="boom", proc="rank:3", rank=3, stamp=at(10), utc=True)
+    c.fault(g, 10, text="boom", proc="rank:3", rank=3)
+    c.record(h, 10, ADMISSIBLE, step=1)
+    c.whole = False
+
+
+@case
+def but_not_what_another_rank_said(c: Case) -> None:
+    f, g, h = c.file(single=True, stream="stderr", rank=3), c.file(console=True), c.file(host="b")
+    c.fault(f, 10, step=3, text="boom", proc="rank:3", rank=3, stamp=at(10), utc=True)
+    c.fault(g, 10, text="boom", proc="rank:4", rank=4)
+    c.record(h, 10, UNKNOWN, step=1)
+    c.whole = False
+
+
+@case
+def a_rank_of_the_next_attempt_is_another_process(c: Case) -> None:
+    """The console's line may be of either attempt, the worker's is of the first: the second is locked by the console."""
+    f, g, h = c.file(single=True, pid=7, stream="stderr", rank=3), c.file(console=True), c.file(single=True, pid=9)
+    c.fault(f, 10, step=3, text="boom", rank=3, stamp=at(10), utc=True)
+    c.fault(g, 200, text="boom", proc="rank:3", rank=3)
+    c.record(h, 300, UNKNOWN, attempt=2, step=1)
+    c.declare((f, 0, 100), (g, 0, 100))
+    c.whole = False
+
+
+@case
+def what_reports_of_another_process_copies_its_own_line(c: Case) -> None:
+    f, g, h = c.file(single=True, stream="stderr", pid=7), c.file(single=True, pid=8), c.file(host="b")
+    c.fault(f, 10, step=3, text="boom", proc="pid:7", pid=7, stamp=at(10), utc=True)
+    c.row("process_seen", g, 0, proc="pid:8", pid=8)
+    c.fault(g, 10, text="boom", proc="pid:7", pid=7)
+    c.record(h, 10, ADMISSIBLE, step=1)
+    c.whole = False
+
+
+@case
+def and_so_does_a_log_of_several_processes(c: Case) -> None:
+    f, g, h = c.file(single=True, stream="stderr", pid=7), c.file(), c.file(host="b")
+    c.fault(f, 10, step=3, text="boom", proc="pid:7", pid=7, stamp=at(10), utc=True)
+    c.row("process_seen", g, 0, proc="pid:8", pid=8)
+    c.fault(g, 10, text="boom", proc="pid:7", pid=7)
+    c.record(h, 10, ADMISSIBLE, step=1)
+    c.whole = False
+
+
+@case
+def two_logs_of_several_processes_copy_nothing_of_each_other(c: Case) -> None:
+    f, g, h = c.file(), c.file(), c.file(host="b")
+    for file in (f, g):
+        c.row("process_seen", file, 0, proc="pid:8", pid=8)
+    c.fault(f, 10, step=3, text="boom", proc="pid:7", pid=7, stamp=at(10), utc=True)
+    c.fault(g, 10, text="boom", proc="pid:7", pid=7)
+    c.record(h, 10, UNKNOWN, step=1)
+    c.whole = False
+
+
 # -- kernel lines
 
 

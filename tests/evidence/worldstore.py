@@ -91,7 +91,7 @@ class WorldStore:
         ])  # fmt: skip
         hosts = {s.id: s.host for world in worlds for s in world.sources.values()}
         self.put("source", [
-            {"source_id": s.id, "kind": "file", "host": s.host, "root": s.root, "path": s.path, "role": "unknown", "rank": None,
+            {"source_id": s.id, "kind": "file", "host": s.host, "root": s.root, "path": s.path, "role": "unknown", "rank": s.rank,
              "pid": s.pid, "single_process": s.single, "stream": s.stream, "console": s.console, "run_hint": s.run_hint,
              "run_how": s.run_how, "zone_s": s.zone_s, "state": "growing", "generation": 0, "last_growth_at": NOW,
              "first_seen_at": NOW, "observed_at": NOW}
@@ -149,7 +149,7 @@ class WorldStore:
         prov = 4 if not r.live else rng.choice((None, None, 5))  # the live set of every cursor is 5
         row: dict[str, object] = {
             "rec_id": rec_id, "store_id": "s", "host": host, "source_id": r.src, "generation": r.gen, "byte_offset": r.off,
-            "byte_length": 20, "line_no": 1 + r.off // 20, "prov": prov, "proc": r.proc, "pid": r.pid, "proc_rank": None, "actor": "",
+            "byte_length": 20, "line_no": 1 + r.off // 20, "prov": prov, "proc": r.proc, "pid": r.pid, "proc_rank": r.rank, "actor": "",
             "stream": r.stream, "stamp": stamp(r.stamp), "stamp_res_us": r.res, "stamp_utc": r.utc, "after_stamp": stamp(r.after),
             "after_utc": r.after_utc, "step": r.step, "step_carried": r.carried, "policy": "",
             "observed_at": NOW - timedelta(seconds=rng.randint(0, 10**6)),

@@ -64,6 +64,10 @@ placed AS MATERIALIZED (
     SELECT f.rec_id, f.host, f.source_id, f.generation, f.byte_offset, f.proc, f.pid, f.kind, f.verdict,
         f.text, lower(f.bus) AS bus, lower(f.node) AS node, p.run_id, p.run_how, p.root, p.wkey, p.ekey, p.declared_single, p.console, p.lo_attempt,
         p.hi_attempt, p.cut_attempt, p.stream0, CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END AS estream,
+        p.pid AS file_pid,
+        -- torchrun's tee names a process by its role and local rank: default3.
+        coalesce(f.proc_rank, p.rank, CASE WHEN f.pid IS NULL AND starts_with(f.proc, 'actor:')
+            THEN TRY_CAST(nullif(regexp_extract(f.actor, '^[a-z_]+([0-9]{1,6})$', 1), '') AS INTEGER) END) AS rank,
         f.generation::BIGINT * 17592186044416 + f.byte_offset AS pos,
         coalesce(r.severity, 'L') AS severity, coalesce(r.locks, 'always') AS locks0, coalesce(r.node_scope, false) AS node_scope,
         r.kind IS NOT NULL AS has_rule, f.stamp IS NULL AS unstamped,
@@ -194,14 +198,44 @@ original AS MATERIALIZED (
         SELECT run_id, pid, kind, text, rec_id, lo_us FROM t_told_fault_ WHERE NOT console AND pid IS NOT NULL AND NOT node_scope
     ) GROUP BY run_id, pid, kind, text
 ),
+-- Where no pid is printed, a rank names the process; and a worker's line is copied by others than consoles: by the log of
+-- several processes that a launcher's output goes to, by the process that asked for the work (RayTaskError names the worker).
+-- A rank is used again by every attempt, and such a log may be the only one of an attempt: a copy is what may be of no
+-- other attempt than the original. `alone`: the file of one process, about itself.
+source_line AS MATERIALIZED (
+    SELECT run_id, attempt, pid, rank, kind, text, alone, min(rec_id) AS rec_id, min(coalesce(lo_us, -4611686018427387904)) AS lo_us
+    FROM (
+        SELECT run_id, lo_attempt AS attempt, pid, rank, kind, text, rec_id, CASE WHEN lo_clk = 0 THEN lo_us END AS lo_us,
+            coalesce(declared_single AND coalesce(pid = file_pid, true), false) AS alone
+        FROM timed WHERE NOT console AND verdict = 'confirmed' AND NOT node_scope AND lo_attempt = hi_attempt
+        UNION ALL
+        SELECT run_id, lo_attempt, pid, proc_rank, kind, text, rec_id, lo_us, false FROM t_told_fault_
+        WHERE NOT console AND NOT node_scope AND mapped AND lo_attempt = hi_attempt
+    ) WHERE pid IS NOT NULL OR rank IS NOT NULL
+    GROUP BY run_id, attempt, pid, rank, kind, text, alone
+),
+forwarded AS (
+    SELECT t.rec_id, min(o.rec_id) AS echo_of
+    FROM timed t
+    JOIN source_line o ON o.run_id = t.run_id AND o.kind = t.kind AND o.text = t.text
+    CROSS JOIN t_lock_setting_ g
+    WHERE t.lo_attempt = o.attempt AND t.hi_attempt = o.attempt AND NOT t.node_scope
+        AND o.lo_us <= coalesce(CASE WHEN t.hi_clk = 0 THEN t.hi_us + g.margin_us END, 4611686018427387904)
+        AND CASE WHEN t.console THEN (t.pid IS NULL OR o.pid IS NULL) AND o.rank = t.rank
+                 WHEN o.alone AND o.pid = t.pid THEN NOT t.declared_single OR t.file_pid <> t.pid
+                 ELSE o.alone AND NOT t.declared_single AND (t.pid IS NULL OR o.pid IS NULL) AND o.rank = t.rank END
+    GROUP BY t.rec_id
+),
 fault AS MATERIALIZED (
     SELECT t.* REPLACE (coalesce(m.run_id, t.run_id) AS run_id, coalesce(m.lo_attempt, t.lo_attempt, 1) AS lo_attempt,
                         coalesce(m.hi_attempt, t.hi_attempt, 1) AS hi_attempt,
                         CASE WHEN m.rec_id IS NULL OR m.own THEN t.ekey ELSE 'mapped' END AS ekey),
-        NOT t.node_scope OR m.run_id IS NOT NULL AS mapped, coalesce(m.loose, false) AS loose, o.rec_id AS echo_of,
-        t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND o.rec_id IS NULL AS acts
+        NOT t.node_scope OR m.run_id IS NOT NULL AS mapped, coalesce(m.loose, false) AS loose,
+        coalesce(o.rec_id, w.echo_of) AS echo_of,
+        t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND coalesce(o.rec_id, w.echo_of) IS NULL AS acts
     FROM timed t
     LEFT JOIN given m ON m.rec_id = t.rec_id
+    LEFT JOIN forwarded w ON w.rec_id = t.rec_id
     CROSS JOIN t_lock_setting_ g
     LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN t.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
         AND o.lo_us <= coalesce(CASE WHEN t.hi_clk = 0 THEN t.hi_us + g.margin_us END, 4611686018427387904)
@@ -683,10 +717,12 @@ LEFT JOIN own_late ol ON ol.cid = v.cid
 LEFT JOIN void d ON d.zid = v.zid;
 
 -- The attempts that faults act on: how many, and the first of them, for display; it decides nothing. L, LH and E come before
--- S, which is a consequence. `candidates`: all that nothing shows to be later than another.
+-- S, which is a consequence. `candidates`: all that nothing shows to be later than another, the likeliest first; `why` says
+-- in words what leaves them undecided, '' for a single one. Clocks of one host are one; a console's times are of no host.
 CREATE OR REPLACE TEMP TABLE t_attempt_fault AS
 WITH act AS MATERIALIZED (
     SELECT a.run_id, a.attempt, f.rec_id, f.origin_store_id, f.source_id, f.generation, f.wkey, f.pos, f.slo, f.shi, f.locking,
+        CASE WHEN f.console THEN '' ELSE coalesce(f.host, '') END AS host, f.lo_clk,
         CASE WHEN f.lo_clk = 0 THEN f.lo_us END AS lo_us, CASE WHEN f.hi_clk = 0 THEN f.hi_us END AS hi_us,
         f.severity IN ('L', 'LH', 'E') AS prime, f.severity
     FROM t_attempt a
@@ -697,15 +733,32 @@ ranked AS (
     SELECT * FROM act WHERE severity <> 'N' QUALIFY prime = bool_or(prime) OVER (PARTITION BY run_id, attempt)
 ),
 kept AS (
-    SELECT *, min(hi_us) OVER a AS first_hi, min(shi) OVER a AS first_shi, min(pos) OVER w AS first_pos FROM ranked
-    WINDOW a AS (PARTITION BY run_id, attempt), w AS (PARTITION BY run_id, attempt, coalesce(wkey, rec_id::VARCHAR))
+    SELECT *, min(hi_us) OVER a AS first_hi, min(shi) OVER a AS first_shi, min(pos) OVER w AS first_pos,
+        CASE WHEN host <> '' THEN min(hi_us) OVER h END AS host_hi
+    FROM ranked
+    WINDOW a AS (PARTITION BY run_id, attempt), w AS (PARTITION BY run_id, attempt, coalesce(wkey, rec_id::VARCHAR)),
+        h AS (PARTITION BY run_id, attempt, host)
+),
+candidate AS MATERIALIZED (
+    SELECT * FROM kept, t_lock_setting_
+    WHERE pos = first_pos AND NOT coalesce(lo_us > first_hi + margin_us, false) AND NOT coalesce(lo_us > host_hi, false)
+        AND NOT slo > first_shi + staleness
 ),
 first_fault AS (
     SELECT run_id, attempt, list(rec_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS candidates,
-        first(origin_store_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS origin_store_id
-    FROM kept, t_lock_setting_
-    WHERE pos = first_pos AND NOT coalesce(lo_us > first_hi + margin_us, false) AND NOT slo > first_shi + staleness
-    GROUP BY run_id, attempt
+        first(origin_store_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS origin_store_id,
+        CASE WHEN count(*) = 1 THEN ''
+             ELSE concat(count(*), ' may be the first: ', array_to_string(list_filter([
+                 CASE WHEN count(*) FILTER (lo_clk = -1) > 0 THEN concat(count(*) FILTER (lo_clk = -1), ' without a time stamp') END,
+                 CASE WHEN count(*) FILTER (lo_clk > 0) > 0
+                      THEN concat(count(*) FILTER (lo_clk > 0), ' with stamps of an unknown time zone') END,
+                 CASE WHEN count(DISTINCT host) FILTER (lo_clk = 0 AND host <> '') > 1
+                      THEN concat('clocks of hosts may differ by ', printf('%g', max(margin_us) / 1000000.0), ' s') END,
+                 CASE WHEN count(*) FILTER (lo_clk = 0 AND host = '') > 0 THEN 'a console does not say when its lines were written' END,
+                 CASE WHEN count(*) FILTER (lo_clk = 0) > 1 AND count(DISTINCT host) FILTER (lo_clk = 0 AND host <> '') <= 1
+                           AND count(*) FILTER (lo_clk = 0 AND host = '') = 0 AND count(*) FILTER (lo_clk <> 0) = 0
+                      THEN 'their times overlap' END], lambda x: x IS NOT NULL), '; ')) END AS why
+    FROM candidate GROUP BY run_id, attempt
 ),
 counted AS (
     SELECT run_id, attempt, count(DISTINCT rec_id) AS faults, count(DISTINCT rec_id) FILTER (WHERE locking) AS locking,
@@ -713,5 +766,77 @@ counted AS (
     FROM act GROUP BY run_id, attempt
 )
 SELECT c.run_id, c.attempt, c.faults, c.locking, f.candidates[1] AS first_fault_rec_id, f.candidates, c.remote,
-    f.origin_store_id AS first_fault_origin
+    f.origin_store_id AS first_fault_origin, coalesce(f.why, '') AS why
 FROM counted c LEFT JOIN first_fault f ON f.run_id = c.run_id AND f.attempt = c.attempt;
+
+-- Lines that speak of one fault. For display and for counting; nothing about locks follows from it.
+--   incident    rec_id of the first line of all that speak of one fault
+--   witness     its process is another than that of the first line
+--   witnesses   of the first line: how many other processes say it, too
+-- One fault are lines of one kind, whatever their process, with less than a minute between one and the next (`apart`:
+-- a step of its own tells severity N apart, too); what is surely no more than half an hour later, NCCL's timeouts, and
+-- is a consequence (severity S), a later line of the same process, or the end of a process (kinds `proc.`) is of the
+-- first L, LH or E. What has no time is taken for the same.
+CREATE OR REPLACE TEMP TABLE t_witness AS
+WITH pid_host AS (
+    SELECT run_id, pid, min(host) AS host FROM t_place WHERE NOT console AND pid IS NOT NULL
+    GROUP BY run_id, pid HAVING count(DISTINCT host) = 1
+),
+act AS MATERIALIZED (
+    SELECT f.rec_id, f.run_id, f.lo_attempt, f.kind, f.severity, f.slo, f.shi, f.exact, f.pid,
+        coalesce(b.text, t.text, '') AS text,
+        CASE WHEN f.lo_clk = 0 THEN f.lo_us END AS lo_us, CASE WHEN f.hi_clk = 0 THEN f.hi_us END AS hi_us,
+        row_number() OVER (PARTITION BY f.run_id, f.lo_attempt ORDER BY CASE WHEN f.lo_clk = 0 THEN f.lo_us END NULLS LAST, f.slo,
+            f.source_id, f.generation, f.pos, f.rec_id) AS place,
+        -- The process, the same in all sources as far as pid, rank and host tell.
+        CASE WHEN coalesce(f.pid, p.pid) IS NOT NULL
+             THEN concat('pid:', CASE WHEN f.console THEN coalesce(h.host, '') ELSE f.host END, '#', coalesce(f.pid, p.pid))
+             WHEN coalesce(b.proc_rank, t.proc_rank, p.rank) IS NOT NULL
+             THEN concat('rank:', f.host, '#', coalesce(b.proc_rank, t.proc_rank, p.rank))
+             ELSE coalesce(f.wkey, f.rec_id::VARCHAR) END AS who
+    FROM t_fault f
+    LEFT JOIN b_fault b ON b.rec_id = f.rec_id AND f.told_rec_id IS NULL
+    LEFT JOIN b_remote_fault t ON t.rec_id = f.told_rec_id
+    LEFT JOIN t_place p ON p.source_id = f.source_id AND p.generation = f.generation AND p.proc = f.proc AND f.told_rec_id IS NULL
+        AND f.byte_offset >= p.from_off AND f.byte_offset < p.to_off
+    LEFT JOIN pid_host h ON h.run_id = f.run_id AND h.pid = coalesce(f.pid, p.pid)
+    WHERE f.acts AND f.severity <> 'I'
+),
+apart AS (
+    SELECT *, CASE WHEN lo_us - lag(lo_us) OVER w > 60000000 OR (severity = 'N' AND exact AND slo > lag(shi) OVER w) THEN 1 ELSE 0 END AS new
+    FROM act WINDOW w AS (PARTITION BY run_id, lo_attempt, kind ORDER BY place)
+),
+said AS MATERIALIZED (
+    SELECT *, min(place) OVER g AS head FROM (
+        SELECT *, sum(new) OVER (PARTITION BY run_id, lo_attempt, kind ORDER BY place ROWS UNBOUNDED PRECEDING) AS part FROM apart
+    ) WINDOW g AS (PARTITION BY run_id, lo_attempt, kind, part)
+),
+head AS MATERIALIZED (SELECT * FROM said WHERE place = head),
+-- The earliest other fault that a group follows from; an S follows also from what is only later in the display.
+cause AS MATERIALIZED (
+    SELECT g.run_id, g.lo_attempt, g.head, min(c.head) AS of
+    FROM head g JOIN head c ON c.run_id = g.run_id AND c.lo_attempt = g.lo_attempt AND c.head <> g.head
+    CROSS JOIN t_lock_setting_ o
+    WHERE c.severity IN ('L', 'LH', 'E') AND NOT coalesce(c.lo_us > g.hi_us + o.margin_us, false)
+        AND NOT coalesce(g.lo_us > c.hi_us + 1800000000, false)
+        AND (g.severity = 'S' OR (c.head < g.head AND g.severity <> 'N' AND (
+            c.who = g.who OR (starts_with(g.kind, 'proc.') AND NOT starts_with(c.kind, 'proc.'))
+            OR (c.pid IS NOT NULL AND starts_with(g.kind, 'proc.') AND contains(g.text, c.pid::VARCHAR)))))
+    GROUP BY g.run_id, g.lo_attempt, g.head
+),
+rooted AS MATERIALIZED (
+    SELECT s.rec_id, s.run_id, s.lo_attempt, s.who, coalesce(c3.of, c2.of, c1.of, s.head) AS root
+    FROM said s
+    LEFT JOIN cause c1 ON c1.run_id = s.run_id AND c1.lo_attempt = s.lo_attempt AND c1.head = s.head
+    LEFT JOIN cause c2 ON c2.run_id = s.run_id AND c2.lo_attempt = s.lo_attempt AND c2.head = c1.of
+    LEFT JOIN cause c3 ON c3.run_id = s.run_id AND c3.lo_attempt = s.lo_attempt AND c3.head = c2.of
+),
+named AS (
+    SELECT r.rec_id, r.run_id, r.lo_attempt, r.who, h.rec_id AS incident, r.who <> h.who AS witness
+    FROM rooted r JOIN said h ON h.run_id = r.run_id AND h.lo_attempt = r.lo_attempt AND h.place = r.root
+)
+SELECT n.rec_id, n.run_id, n.lo_attempt, n.incident, n.witness,
+    CASE WHEN n.rec_id = n.incident
+         THEN count(DISTINCT CASE WHEN n.witness THEN n.who END) OVER (PARTITION BY n.run_id, n.lo_attempt, n.incident)
+         ELSE 0 END AS witnesses
+FROM named n;

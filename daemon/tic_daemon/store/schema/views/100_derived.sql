@@ -30,6 +30,11 @@ SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_attempt_fault
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 
+CREATE OR REPLACE VIEW i_witness AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_witness
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
 CREATE OR REPLACE VIEW i_device AS
 SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_device
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)

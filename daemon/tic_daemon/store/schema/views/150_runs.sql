@@ -55,7 +55,7 @@ SELECT a.run_id, a.attempt, coalesce(f.locking, 0) + coalesce(u.locking, 0) > 0 
          WHEN r.zoneless > 0 THEN 'set the time zone of their source in tic.toml'
          WHEN r.unstamped > 0 THEN 'print a time stamp on the line of each record'
          ELSE 'print a step in each record, and in the step lines of the process that fails' END AS would_help,
-    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin
+    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, coalesce(f.why, '') AS first_fault_why
 FROM known a
 LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt
 LEFT JOIN i_unheard u ON u.run_id = a.run_id AND u.attempt = a.attempt
@@ -73,7 +73,8 @@ SELECT a.run_id, a.attempt, coalesce(f.locking, 0) + coalesce(u.locking, 0) > 0 
         SELECT 1 FROM i_mark m WHERE m.run_id = a.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
             AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = a.attempt))
     ) AS marked,
-    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, (SELECT min(store_id) FROM b_store) AS store_id
+    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, (SELECT min(store_id) FROM b_store) AS store_id,
+    coalesce(f.why, '') AS first_fault_why
 FROM i_attempt a
 LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt
 LEFT JOIN i_unheard u ON u.run_id = a.run_id AND u.attempt = a.attempt;
@@ -133,5 +134,5 @@ WHERE NOT k.named_by_us OR w.mismatches > 0 OR k.faults > 0 OR w.last_step IS NO
 
 CREATE OR REPLACE VIEW locks AS
 SELECT run_id, attempt, first_fault_rec_id, first_fault_candidates AS candidates, locking_faults AS faults, locked_records,
-    after_fault, order_unknown, would_help
+    after_fault, order_unknown, would_help, first_fault_why
 FROM attempts WHERE locked;
