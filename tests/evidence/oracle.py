@@ -438,7 +438,7 @@ class Oracle:
             for o in self.w.of("fault")
         )  # fmt: skip
 
-    def _copies(self, row: Row, o: Row, run: str) -> bool:
+    def _copies(self, row: Row, o: Row, run: str) -> bool:  # noqa: PLR0911  one return a rule
         """Whether both speak of one process, `o` in a file nearer to it."""
         src, own = self.w.sources[row.src], self.w.sources[o.src]
         same_pid = row.pid is not None and row.pid == o.pid
