@@ -23,6 +23,7 @@ from tic_daemon.scan import selftest
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.scheduler import Start
+from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
@@ -51,6 +52,9 @@ SPOOL_S = 0.5
 """How often the spool is looked at: a mark is acknowledged within a second."""
 EXCHANGE_S = 3.0
 """How long the exchange between nodes may hold up the end; its directory may hang."""
+
+ENV_S = 2.0
+"""How long the last look at environment files may hold up the end; they may lie on a mount that hangs."""
 
 
 @dataclass(slots=True)
@@ -129,6 +133,7 @@ class Daemon:
         )
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
+        self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
         self._publisher: Publisher | None = None
         if config.store.snapshot_s > 0:
             self._publisher = Publisher(
@@ -257,12 +262,14 @@ class Daemon:
         began = self._began or utcnow()
         spool = self._spool.pending()
         told = self._exchange.pending()
+        pins = self._env_files.pending()
         try:
             self._writer.commit(
                 self._pending,
                 marks=spool.marks,
                 attempts=self._declarer.completed(spool.attempts, self._follower.stands),
                 remote=told,
+                pins=pins,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
             )
@@ -273,6 +280,7 @@ class Daemon:
             return False
         self._spool.taken(spool)
         self._exchange.taken(told)
+        self._env_files.taken(pins)
         self._spool_at = started
         self._pending, self._pending_bytes, self._began = [], 0, None
         now = time.monotonic()
@@ -283,6 +291,11 @@ class Daemon:
         return True
 
     def _upkeep(self, *, last: bool = False) -> None:
+        survey = self._follower.survey
+        if last:
+            self._env_files.finish(survey.env_files if survey else (), ENV_S)
+        elif survey is not None:
+            self._env_files.look(survey.env_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
         self._writer.settle_if_due()
         self._exchange.changed(self._writer.derived_version)
@@ -295,7 +308,7 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        if self._spool.pending() or self._exchange.pending():
+        if self._spool.pending() or self._exchange.pending() or self._env_files.pending():
             self._commit()
 
     def _end(self) -> bool:

@@ -45,6 +45,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection
     (root / "serve" / "other.log").write_text(
         "(Worker_TP1 pid=4523) WARNING 11-29 09:14:05 [jit_monitor.py:141] Triton kernel JIT compilation during inference: unknown. This causes a latency spike\n"
     )
+    (root / "a" / "arm.env").write_text("export NVSHMEM_IB_GID_INDEX=3\nexport WANDB_API_KEY=secret\n")
+    (root / "b" / "scripts").mkdir()
+    (root / "b" / "scripts" / "launch.sh").write_text(
+        "#!/bin/bash\nexport NVSHMEM_IB_GID_INDEX=${NVSHMEM_IB_GID_INDEX:-3}\n"
+    )
+    (root / "common.sh").write_text("export CUDA_LAUNCH_BLOCKING=1\n")
     (root / "tic.toml").write_text(
         "".join(f'[[run]]\nname = "{name}"\npath = "{name}/*"\n' for name in ("a", "b", "c", "fault", "serve"))
     )
@@ -76,9 +82,25 @@ def test_the_set_of_a_communicator_over_two_nodes(store: duckdb.DuckDBPyConnecti
 
 def test_what_the_environment_set_is_kept_once_a_process(store: duckdb.DuckDBPyConnection) -> None:
     rows = store.execute(
-        "SELECT name, value, hard, form, count(*) FROM env_pins WHERE run_id = 'fault' GROUP BY ALL"
+        "SELECT name, value, hard, form, count(*) FROM env_pins WHERE run_id = 'fault' AND form = 'observed' GROUP BY ALL"
     ).fetchall()
     assert rows == [("NCCL_SOCKET_IFNAME", "bond0", None, "observed", 8)]
+
+
+def test_a_file_pins_the_runs_whose_logs_lie_nearest(store: duckdb.DuckDBPyConnection) -> None:
+    rows = store.execute(
+        "SELECT run_id, parse_filename(path), line_no, name, value, hard FROM env_pins WHERE form <> 'observed' ORDER BY ALL"
+    ).fetchall()
+    name = "NVSHMEM_IB_GID_INDEX"
+    assert rows == [
+        ("a", "arm.env", 1, name, "3", True),
+        ("a", "common.sh", 1, "CUDA_LAUNCH_BLOCKING", "1", True),
+        ("b", "common.sh", 1, "CUDA_LAUNCH_BLOCKING", "1", True),
+        ("b", "launch.sh", 2, name, "3", False),
+        ("c", "common.sh", 1, "CUDA_LAUNCH_BLOCKING", "1", True),
+        ("fault", "common.sh", 1, "CUDA_LAUNCH_BLOCKING", "1", True),
+        ("serve", "common.sh", 1, "CUDA_LAUNCH_BLOCKING", "1", True),
+    ]
 
 
 def test_a_compilation_is_after_the_bench_only_where_that_is_sure(store: duckdb.DuckDBPyConnection) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tic_daemon.config import Config, SourceConfig, zone_offset
 from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.sources.envfiles import MAX_FILES, is_env_file
 from tic_daemon.sources.identity import Seen
 from tic_daemon.sources.layouts import PathFacts, facts_of, is_foreign_debug_log, log_name
 from tic_daemon.sources.mounts import Mounts
@@ -87,12 +88,14 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What one walk over the roots found. `others` counts files without a log's name by their extension."""
+    """What one walk over the roots found. `others` counts files without a log's name by their extension;
+    `env_files` are (path, root) of what may set the environment of a run."""
 
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
     directories: tuple[str, ...]
     others: Counter[str] = field(default_factory=Counter)
+    env_files: tuple[tuple[str, str], ...] = ()
 
 
 def discover(roots: Sequence[Path], config: Config) -> list[Candidate]:
@@ -145,6 +148,7 @@ class Discovery:
             tuple(walk.left_out),
             tuple(sorted(walk.directories)),
             walk.others,
+            tuple(walk.env_files.items()),
         )
 
     def _consider(self, walk: _Walk, root: str, path: str, name: str, via: str) -> None:
@@ -159,6 +163,8 @@ class Discovery:
         if not sure and not any(self._config.matches(glob, path) for glob in self._config.include):
             if said is None or said.skip is not False:
                 walk.others[extension] += 1
+                if is_env_file(name) and len(walk.env_files) < MAX_FILES and not self._unwanted(path, name, said):
+                    walk.env_files[path] = root
                 return
             sure = "maybe"
         if why := self._unwanted(base, base_name, said):
@@ -294,6 +300,7 @@ class _Walk:
         self.groups: dict[str, _Group] = {}
         self.left_out: list[LeftOut] = []
         self.others: Counter[str] = Counter()
+        self.env_files: dict[str, str] = {}
         self.seen_paths: set[str] = set()
         self._stack: list[str] = []
 

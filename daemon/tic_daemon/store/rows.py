@@ -6,6 +6,7 @@
     MarkRow      what a person said                      table mark       (append-only)
     AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
     Progress     how far a writer has come               no table; what long polls wait for
+    EnvPinRow    a setting in a file beside the run      table env_pin    (append-only)
     RemoteFaultRow, RemotePlaceRow, RemoteGapRow   what other stores said   tables remote_* (append-only)
 
 Times are naive UTC. `observed_at` is not here: the writer gives every row of a tick the same one.
@@ -138,6 +139,24 @@ class AttemptRow:
     declared_at: datetime
     host: str
     cut: tuple[tuple[int, int, int], ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class EnvPinRow:
+    """One setting of the environment in a file: see table `env_pin` in the schema. `gone`: the file holds none."""
+
+    host: str
+    root: str
+    path: str
+    run_hint: str = ""
+    digest: str = ""
+    gone: bool = False
+    line_no: int | None = None
+    name: str = ""
+    value: str = ""
+    form: str = ""
+    hard: bool | None = None
+    modified_at: datetime | None = None
 
 
 class FaultRuleLike(Protocol):

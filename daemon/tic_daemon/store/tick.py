@@ -42,6 +42,7 @@ class Memory:
     provisional: dict[Key, tuple[Event, ...]]
     revisions: dict[tuple[object, ...], int]
     gaps: set[RemoteGapRow]
+    pins: dict[str, str]
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class Tick:
 def load(con: duckdb.DuckDBPyConnection) -> Memory:
     """What the open store holds."""
     newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
-    others = ("mark", "run_attempt", "remote_fault", "remote_place", "remote_gap")
+    others = ("mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin")
     newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
     rows = con.execute(
         f"SELECT coalesce(max(r), 0), coalesce(max(p), 0) FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
@@ -89,6 +90,7 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
         provisional={},
         revisions=_revisions(con),
         gaps=set(_read_rows(con, RemoteGapRow, "remote_gap")),
+        pins=dict(con.execute("SELECT path, arg_max(digest, observed_at) FROM env_pin GROUP BY path").fetchall()),
     )
 
 

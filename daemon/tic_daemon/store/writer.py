@@ -34,6 +34,7 @@ from tic_daemon.store.owner import Owner
 from tic_daemon.store.rows import (
     AttemptRow,
     CursorRow,
+    EnvPinRow,
     FaultRuleLike,
     MarkRow,
     Progress,
@@ -42,7 +43,7 @@ from tic_daemon.store.rows import (
     SourceRow,
 )
 from tic_daemon.store.tick import Key, RemoteRow, Tick, load, news, plan, touched, withdrawn
-from tic_daemon.store.upsert import CURSOR_UPSERT, REMOTE_INSERTS, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
+from tic_daemon.store.upsert import CURSOR_UPSERT, ENV_PIN_INSERT, REMOTE_INSERTS, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
 
 __all__ = ["StoreFull", "Writer"]
 
@@ -129,6 +130,10 @@ class Writer:
         """How far every generation of every source is read, by (source_id, generation)."""
         return dict(self._memory.cursors)
 
+    def pins(self) -> dict[str, str]:
+        """By path, the digest of the settings that are stored of it; "" if it holds none any more."""
+        return dict(self._memory.pins)
+
     def sources(self) -> dict[int, SourceRow]:
         """All sources known to this store, by source_id."""
         return dict(self._memory.sources)
@@ -205,6 +210,7 @@ class Writer:
         marks: Sequence[MarkRow] = (),
         attempts: Sequence[AttemptRow] = (),
         remote: Sequence[RemoteRow] = (),
+        pins: Sequence[EnvPinRow] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
@@ -229,14 +235,14 @@ class Writer:
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
         new_remote, revisions = news(remote, memory)
-        if not (deltas or new_marks or declared or new_remote):
+        if not (deltas or new_marks or declared or new_remote or pins):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = plan(deltas, memory)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), declared, new_remote,
+            self._write, tick, new_marks.values(), declared, new_remote, pins,
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -269,7 +275,8 @@ class Writer:
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
-        memory.rec_id = tick.rec_id + len(new_marks) + len(declared.rows) + len(new_remote)
+        memory.rec_id = tick.rec_id + len(new_marks) + len(declared.rows) + len(new_remote) + len(pins)
+        memory.pins.update((pin.path, pin.digest) for pin in pins)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
         self._last_commit = time.monotonic()
         self._changes += 1
@@ -287,6 +294,7 @@ class Writer:
         marks: Iterable[MarkRow],
         declared: Declared,
         remote: Sequence[RemoteRow],
+        pins: Sequence[EnvPinRow],
         *,
         now: datetime,
         number: int,
@@ -339,6 +347,8 @@ class Writer:
                 self._insert(statement.sql, statement.table(told, now, rec_id + 1))
                 rec_id += len(told)
                 changed.add(statement.name)
+        if pins:
+            self._insert(ENV_PIN_INSERT.sql, ENV_PIN_INSERT.table(pins, now, rec_id + 1))
         if derive:
             try:
                 self._derived.after(con, changed, now)

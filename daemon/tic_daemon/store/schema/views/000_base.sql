@@ -146,6 +146,10 @@ CREATE OR REPLACE VIEW b_store AS SELECT * FROM store;
 -- Rules are those of today, also for old rows: a fault that is classed anew is classed anew in the past as well.
 CREATE OR REPLACE VIEW b_fault_rule AS SELECT * FROM fault_rule;
 
+CREATE OR REPLACE VIEW b_env_pin AS
+SELECT * FROM env_pin
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 -- Cursors have no past; they say where the daemon stands now.
 CREATE OR REPLACE VIEW b_cursor AS SELECT * FROM cursor;
 

@@ -48,13 +48,35 @@ SELECT a.run_id AS run_a, b.run_id AS run_b, a.nranks, array_to_string(a.labels,
          THEN a.labels = b.labels AND a.mnnvl IS NOT DISTINCT FROM b.mnnvl AND a.nnodes IS NOT DISTINCT FROM b.nnodes END AS same
 FROM side a JOIN side b ON b.nranks = a.nranks AND a.run_id < b.run_id;
 
--- Settings of the environment that change transports, kernels or numerics, as programs printed them.
+-- Settings of the environment that change transports, kernels or numerics: as files beside the run pin them, and as programs
+-- printed them. A file belongs to the runs whose logs lie below the nearest directory above it that holds any.
 CREATE OR REPLACE VIEW env_pins AS
-WITH place AS MATERIALIZED (
+WITH pin AS MATERIALIZED (
+    SELECT * FROM b_env_pin
+    QUALIFY observed_at = max(observed_at) OVER (PARTITION BY host, path)
+),
+named AS MATERIALIZED (SELECT DISTINCT run_id, host, path FROM i_place),
+above AS (
+    SELECT f.host, f.path, f.depth, array_to_string(f.parts[1:f.depth], '/') || '/' AS dir
+    FROM (SELECT host, path, parts, unnest(range(len(string_split(rtrim(root, '/'), '/')), len(parts))) AS depth
+          FROM (SELECT DISTINCT host, root, path, string_split(path, '/') AS parts FROM pin WHERE NOT gone)) f
+),
+near AS (
+    SELECT a.host, a.path, n.run_id FROM above a
+    JOIN named n ON n.host = a.host AND starts_with(n.path, a.dir)
+    GROUP BY a.host, a.path, n.run_id, a.depth
+    QUALIFY a.depth = max(a.depth) OVER (PARTITION BY a.host, a.path)
+),
+place AS MATERIALIZED (
     SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, path, rank, pid, zone_s FROM i_place
 )
-SELECT v.rec_id, p.run_id, v.host, coalesce(v.proc_rank, p.rank) AS rank, coalesce(v.pid, p.pid) AS pid, p.path, v.line_no, v.name,
-    v.value, NULL::BOOLEAN AS hard, 'observed' AS form, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, v.observed_at
+SELECT v.rec_id, CASE WHEN v.run_hint <> '' THEN v.run_hint ELSE n.run_id END AS run_id, v.host, NULL::INTEGER AS rank,
+    NULL::BIGINT AS pid, v.path, v.line_no, v.name, v.value, v.hard, v.form, v.modified_at AS event_at, v.observed_at
+FROM pin v LEFT JOIN near n ON n.host = v.host AND n.path = v.path AND v.run_hint = ''
+WHERE NOT v.gone
+UNION ALL
+SELECT v.rec_id, p.run_id, v.host, coalesce(v.proc_rank, p.rank), coalesce(v.pid, p.pid), p.path, v.line_no, v.name, v.value, NULL,
+    'observed', CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END, v.observed_at
 FROM b_env_seen v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
