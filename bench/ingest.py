@@ -14,6 +14,22 @@ PAIRS = int(os.environ.get("TIC_BENCH_PAIRS", "3"))
 LOOP_MB = 4
 """The loop of regexes is so slow that it gets a small piece of the same file."""
 
+OWN_RULES = 500
+_RULE = """
+[[rule]]
+name = "bench.r{n}"
+yields = "exec_state"
+role = "trainer"
+field = "dtype"
+observed = "{{value}}"
+literal = ["plant number {n} reports"]
+pattern = '''plant number {n} reports (?P<value>[^\\n]{{1,40}})'''
+product = "a program of the user's"
+source = "its manual"
+match = ["plant number {n} reports bfloat16"]
+no_match = ["nobody reports"]
+"""
+
 _ITERATE = "import sys\nfor line in open(sys.argv[1], 'rb'): pass"
 _LOOP = """
 import sys
@@ -38,6 +54,7 @@ def main(folder: Path, megabytes: int) -> list[str]:
             piece.write_bytes(source.read(LOOP_MB * 1_000_000))
         literals = Path(scratch) / "literals"
         literals.write_bytes(all_literals())
+        pack = user_pack(Path(scratch))
         for turn in range(PAIRS):  # interleaved, so that a busy minute hits all alike
             cost = measure.run(measure.python("-c", _ITERATE, str(log)))
             figures.setdefault("bare line iteration", []).append(size / cost.cpu_s)
@@ -46,6 +63,9 @@ def main(folder: Path, megabytes: int) -> list[str]:
             cost = measure.run(command)
             figures.setdefault("tic-daemon watch --once", []).append(size / cost.cpu_s)
             rss = max(rss, cost.rss_mib)
+            command = measure.python("-m", "tic_daemon", "watch", "--once", str(log), "--config", str(pack))
+            cost = measure.run([*command, "--state", f"{state}-own"])
+            figures.setdefault(f"... with {OWN_RULES} rules of one's own", []).append(size / cost.cpu_s)
             cost = measure.run(["grep", "-c", "-F", "-f", str(literals), str(log)])
             if int(cost.output) < lines * corpus.INTERESTING / 2:
                 raise RuntimeError(f"grep has not read the whole file: {cost.output!r}")
@@ -58,12 +78,23 @@ def main(folder: Path, megabytes: int) -> list[str]:
     report = [f"ingest: {size:.0f} MB, {lines:,} lines, {rules()} rules, {PAIRS} interleaved runs; MB per CPU-second"]
     for name, values in figures.items():
         middle = sorted(values)[len(values) // 2]
-        report.append(f"  {name:28} {measure.spread(values):34} ours/this {ours / middle:.3g}")
+        report.append(f"  {name:32} {measure.spread(values):34} ours/this {ours / middle:.3g}")
     if not shutil.which("lnav"):
-        report.append("  lnav                         not measured: it is not installed")
-    report.append(f"  peak RSS of the daemon       {rss:.0f} MiB")
+        report.append("  lnav                             not measured: it is not installed")
+    report.append(f"  peak RSS of the daemon           {rss:.0f} MiB")
     log.unlink()
     return report
+
+
+def user_pack(folder: Path) -> Path:
+    """A tic.toml in `folder` that adds a pack of `OWN_RULES` rules, none of which the corpus meets."""
+    packs = folder / "packs"
+    packs.mkdir()
+    rules = "".join(_RULE.format(n=number) for number in range(OWN_RULES))
+    (packs / "own.toml").write_text(f'pack = "own"\nversion = 1\ntitle = "many"\n{rules}')
+    config = folder / "tic.toml"
+    config.write_text('rules = ["packs"]\n')
+    return config
 
 
 def _lnav(log: Path, lines: int) -> dict[str, float]:
