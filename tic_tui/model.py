@@ -196,6 +196,38 @@ class WeightPhase:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseChange:
+    """A line of view `weight_lifecycle`: a process said that its weights, cache or graphs changed.
+
+    `legal` is false where it should not follow what came before it on its track.
+    """
+
+    rec_id: int
+    run_id: str
+    attempt: int | None
+    role: Safe | None
+    rank: int | None
+    host: Safe | None
+    pid: int | None
+    track: Safe
+    phase: Safe
+    level: Safe | None
+    version: Safe | None
+    legal: bool
+    path: str | None  # not yet safe, as `Mismatch.path`
+    line_no: int
+    generation: int
+    byte_offset: int
+    event_at: datetime | None
+    observed_at: datetime
+
+    @property
+    def process(self) -> tuple[str, int | None, int | None, str, str]:
+        """The process as its log names it: role, rank, pid, host, path."""
+        return str(self.role or "unknown"), self.rank, self.pid, str(self.host or ""), self.path or ""
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A line of view `marks`."""
 
@@ -342,6 +374,7 @@ class RunView:
     read_at: datetime
     facts: Facts = Facts()
     counted: Search = Search()
+    changes: tuple[PhaseChange, ...] = ()  # the newest of the weights' lifecycle, each process' in the order of its log
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:
         """Records of an attempt (the run's newest one) with this admissibility, and this reason if one is given."""

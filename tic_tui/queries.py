@@ -19,6 +19,7 @@ from tic_tui.model import (
     Key,
     Mark,
     Mismatch,
+    PhaseChange,
     Sources,
     Steps,
     WeightPhase,
@@ -34,6 +35,8 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0  # the feed waits, the screen does not
 FAULTS: Final = 100  # faults listed on screen 2; the count beside them says how many there are
+PHASES: Final = 24  # newest phases of a process' lifecycle on screen 2
+PHASES_OF_ALL: Final = 5000
 MOST: Final = 100_000
 _RATE_OVER: Final = (timedelta(minutes=10), timedelta(days=1))
 _BATCH: Final = 300
@@ -261,6 +264,18 @@ def phases(reader: Reader, run_id: str) -> tuple[WeightPhase, ...]:
             newest[row[:2]] = row
     ordered = sorted(newest.values(), key=lambda r: (r[0] or "", r[1]))
     return tuple(build(WeightPhase, row[:4]) for row in ordered)
+
+
+def phase_changes(reader: Reader, run_id: str) -> tuple[PhaseChange, ...]:
+    """The newest lines of the lifecycle of each process' weights, oldest first within a process."""
+    source = (
+        "(SELECT *, row_number() OVER (PARTITION BY role, rank, pid, host, path"
+        " ORDER BY generation DESC, byte_offset DESC) AS nth FROM weight_lifecycle WHERE run_id = ?)"
+        " WHERE nth <= ?"
+    )
+    order = f"ORDER BY observed_at DESC, rec_id DESC LIMIT {PHASES_OF_ALL}"
+    rows = rows_of(reader, PhaseChange, source, (run_id, PHASES), order)
+    return tuple(sorted(rows, key=lambda c: (*map(str, c.process), c.generation, c.byte_offset, c.rec_id)))
 
 
 def steps(reader: Reader, run_id: str) -> Steps:

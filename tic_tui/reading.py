@@ -273,6 +273,7 @@ class RunReading:
         self._first = Paced(self._first_fault)
         self._about: State | None = None
         self._exec = Paced(lambda reader: (queries.exec_fields(reader, run_id), queries.phases(reader, run_id)))
+        self._changes = Paced(lambda reader: queries.phase_changes(reader, run_id))
         self._steps = Paced(lambda reader: queries.steps(reader, run_id))
         self._sources = Paced(lambda reader: queries.sources(reader, run_id))
         self._marks = Paced(lambda reader: queries.marks(reader, run_id))
@@ -319,6 +320,7 @@ class RunReading:
             read_at=_now(),
             facts=self._facts.get(reader, ask).get(self._run_id, Facts()),
             counted=lines.records.search,
+            changes=self._changes.get(reader, ask),
         )
 
     def _bounded(self, records: Tally) -> Groups:

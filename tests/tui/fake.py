@@ -34,8 +34,11 @@ CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VA
   generation INTEGER DEFAULT 0, origin_store_id VARCHAR, origin_rec_id BIGINT);
 CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank INTEGER, host VARCHAR, pid BIGINT,
   field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
-CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, role VARCHAR, track VARCHAR, phase VARCHAR,
-  version VARCHAR, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
+CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DEFAULT 1, role VARCHAR, rank INTEGER,
+  host VARCHAR DEFAULT 'node1', pid BIGINT, track VARCHAR, phase VARCHAR, level VARCHAR, version VARCHAR,
+  legal BOOLEAN DEFAULT true, path VARCHAR DEFAULT '/logs/rollout.log', line_no BIGINT DEFAULT 1,
+  generation INTEGER DEFAULT 0, byte_offset BIGINT DEFAULT 0, event_at TIMESTAMP,
+  observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
 CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, scope VARCHAR, target VARCHAR,
   verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
 CREATE TABLE steps (run_id VARCHAR, step BIGINT);
@@ -193,9 +196,15 @@ class FakeStore:
             )
         self.write("INSERT INTO exec_state_now VALUES ('grpo-tiny-a', 1, 'rollout', 0, 'node1', 4521, 'prefix_cache',"
                    " NULL, 'on', ?, ?)", [NOW, NOW])  # fmt: skip
-        self.write(
-            "INSERT INTO weight_lifecycle (rec_id, run_id, role, track, phase, version) VALUES (50, 'grpo-tiny-a', 'rollout', 'residency', 'awake', NULL)"
-        )
+        for n, (track, phase, level, version) in enumerate((
+            ("residency", "asleep", "2", None), ("residency", "awake", None, None), ("version", "reloaded", None, "12"),
+            ("cache", "reset", None, None), ("graph", "captured", None, None),
+        )):  # fmt: skip
+            self.write(
+                "INSERT INTO weight_lifecycle (rec_id, run_id, role, rank, pid, track, phase, level, version, line_no,"
+                " byte_offset, event_at, observed_at) VALUES (?, 'grpo-tiny-a', 'rollout', 0, 4521, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [50 + n, track, phase, level, version, 20 + n, 1000 * n, NOW, NOW],
+            )
         self.write("INSERT INTO steps SELECT 'grpo-tiny-a', range FROM range(20)")
         self.mark("mark-1", "grpo-tiny-a")
         self.grow()

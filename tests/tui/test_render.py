@@ -14,9 +14,9 @@ from tests.tui.stage import stage
 from tic_tui.age import age
 from tic_tui.glyphs import ASCII, UNICODE, Glyphs, choose
 from tic_tui.messages import Link
-from tic_tui.model import Bucket, Demand, RunsView, RunView, Series
+from tic_tui.model import Bucket, Demand, PhaseChange, RunsView, RunView, Series
 from tic_tui.reading import Ask, RunReading, RunsReading
-from tic_tui.render import banner, chrome, detail, execstate, plot, records, runs
+from tic_tui.render import banner, chrome, detail, execstate, lifecycle, plot, records, runs
 from tic_tui.render.text import TONES, Line, plain, width_of
 from tic_tui.safe import safe
 
@@ -122,8 +122,11 @@ def test_no_lock_is_not_a_pass(shown: tuple[RunsView, RunView]) -> None:
 
 def test_unknown_state_is_the_word_and_a_claim_is_marked(shown: tuple[RunsView, RunView]) -> None:
     rollout, trainer = (plain(line) for line in execstate.strip(shown[1], NOW, 140, UNICODE))
-    assert re.search(r"rollout +graph FULL_AND_PIECEWISE +step kind unknown +prefix cache on +weights awake", rollout)
-    assert "graph unknown (claimed FULL)" in trainer
+    assert re.search(
+        r"rollout +graph FULL_AND_PIECEWISE, claimed FULL +step kind unknown +prefix cache on +weights awake, reloaded v12",
+        rollout,
+    )
+    assert "graph claimed FULL, not observed" in trainer
     empty = replace(shown[1], exec_fields=(), phases=())
     assert "unknown" in plain(execstate.strip(empty, NOW, 80, UNICODE)[0])
 
@@ -131,7 +134,73 @@ def test_unknown_state_is_the_word_and_a_claim_is_marked(shown: tuple[RunsView, 
 def test_processes_that_differ_are_all_named(shown: tuple[RunsView, RunView]) -> None:
     field = next(f for f in shown[1].exec_fields if f.observed)
     other = [replace(field, pid=n, observed=safe("NONE")) for n in (1, 2)]
-    assert execstate.field_text([field, *other], field.field)[0] == f"NONE(2) {field.observed}(1)"
+    assert (
+        execstate.field_text([field, *other], field.field)[0] == f"2 differ: NONE 2 processes; {field.observed} rank 0"
+    )
+
+
+def test_a_claim_stands_beside_what_was_observed_only_where_it_differs(shown: tuple[RunsView, RunView]) -> None:
+    field = next(f for f in shown[1].exec_fields if f.field == "graph_mode" and f.role == "rollout")
+    same = replace(field, claimed=safe("FULL"), observed=safe("FULL"))
+    other = replace(field, claimed=safe("FULL"), observed=safe("NONE"))
+    never = replace(field, claimed=safe("FULL"), observed=safe("unknown"))  # the view's word for none
+    nothing = replace(field, claimed=None, observed=safe("unknown"))
+    said = [execstate.field_text([f], "graph_mode") for f in (same, other, never, nothing)]
+    assert said == [
+        ("FULL", True), ("NONE, claimed FULL", True), ("claimed FULL, not observed", False), ("unknown", False),
+    ]  # fmt: skip
+    ranks = [replace(same, rank=n) for n in (0, 1, 2)] + [replace(other, rank=3, claimed=None)]
+    assert execstate.field_text(ranks, "graph_mode")[0] == "2 differ: FULL ranks 0-2; NONE rank 3"
+
+
+def test_a_field_older_than_its_role_says_its_age(shown: tuple[RunsView, RunView]) -> None:
+    old = NOW.replace(tzinfo=None) - timedelta(minutes=6)
+    fields = tuple(replace(f, observed_at=old) if f.field == "graph_mode" else f for f in shown[1].exec_fields)
+    rollout = plain(execstate.strip(replace(shown[1], exec_fields=fields), NOW, 140, UNICODE)[0])
+    assert "graph FULL_AND_PIECEWISE, claimed FULL, 5 min old" in rollout and "prefix cache on " in rollout
+
+
+def change(n: int, track: str, phase: str, *, rank: int | None = 0, legal: bool = True, **more: object) -> PhaseChange:
+    at = NOW.replace(tzinfo=None) - timedelta(seconds=100 - n)
+    made = PhaseChange(
+        n, "r", 1, safe("rollout"), rank, safe("node1"), 4521, safe(track), safe(phase), None, None, legal,
+        f"/logs/w{rank}.log", n, 0, n * 100, at, at,
+    )  # fmt: skip
+    return replace(made, **{k: safe(v) for k, v in more.items()})
+
+
+def test_the_lifecycle_is_a_line_in_the_order_of_the_log() -> None:
+    way = [
+        change(1, "residency", "asleep", level="2"), change(2, "residency", "awake"),
+        change(3, "version", "reloaded", version="12"), change(4, "cache", "reset"), change(5, "graph", "captured"),
+    ]  # fmt: skip
+    (line,) = lifecycle.lines(way, NOW, 120, UNICODE)
+    said = "asleep L2 › awake › reloaded v12 › cache reset › graph captured"
+    assert f"rollout  rank 0  {said}" in plain(line) and plain(line).rstrip().endswith("1 min")
+    wrong = [replace(c, legal=c.track != "version") for c in way]
+    (line,) = lifecycle.lines(wrong, NOW, 120, UNICODE)
+    assert "? reloaded v12 (out of order)" in plain(line)
+    (line,) = lifecycle.lines(way, NOW, 50, UNICODE)  # whole phases, the newest ones
+    assert plain(line).split("  ")[2].split(" › ") in (["cache reset", "graph captured"], ["graph captured"])
+
+
+def test_a_phase_that_comes_again_and_again_is_said_once() -> None:
+    way = [change(n, "graph", "replayed", level="FULL") for n in range(3)] + [
+        change(4, "cache", "reset_refused", level="12")
+    ]
+    (line,) = lifecycle.lines(way, NOW, 120, UNICODE)
+    assert "graph replayed FULL x3 › cache reset refused 12 " in plain(line)
+
+
+def test_processes_that_went_the_same_way_are_one_line() -> None:
+    same = [change(n, "residency", phase, rank=r) for r in range(8) for n, phase in ((1, "asleep"), (2, "awake"))]
+    lines = [
+        plain(line) for line in lifecycle.lines([*same, change(9, "residency", "asleep", rank=8)], NOW, 80, UNICODE)
+    ]
+    assert len(lines) == 2
+    assert "rank 8  asleep" in lines[0] and "ranks 0-7  asleep › awake" in lines[1]
+    apart = [change(r, "residency", f"phase {r}", rank=r) for r in range(6)]
+    assert plain(lifecycle.lines(apart, NOW, 80, UNICODE)[-1]) == " and 2 more processes went other ways"
 
 
 # --- plot ---

@@ -1,7 +1,7 @@
 """Screen 2: one run. The lock first, then the state in which its numbers are made, then the numbers.
 
-Panels are left out in this order: the plot below 30 lines or 70 cells; below 16 lines marks, faults, the execution
-state and how it goes on. The lock, the newest number that is evidence, and the table stay.
+Panels are left out in this order: the plot below 30 lines or 70 cells; below 16 lines marks, faults, the weights'
+lifecycle, the execution state and how it goes on. The lock, the newest number that is evidence, and the table stay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.containers import Vertical
 
 from tic_tui import bindings
 from tic_tui.model import Demand, Fault, Mismatch, RunView
-from tic_tui.render import banner, chrome, execstate, liveness, plot, records
+from tic_tui.render import banner, chrome, execstate, lifecycle, liveness, plot, records
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
@@ -37,6 +37,7 @@ class RunScreen(View):
         yield Painted(id="banner")
         yield Painted(id="live")
         yield Painted(id="state")
+        yield Painted(id="lifecycle")
         yield Painted(id="plot")
         yield Painted(id="marks")
         with Vertical(id="fault-panel"):
@@ -85,6 +86,8 @@ class RunScreen(View):
         tall = self.size.height >= 16
         self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs, tall=tall))
         self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs) if tall else [])
+        ways = lifecycle.lines(view.changes, now, width, app.glyphs, 1 if self.size.height < 30 else lifecycle.MOST)
+        self.query_one("#lifecycle", Painted).paint(ways if tall else [])
         newest = max((r.observed_at for r in view.window.rows), default=None) if not view.window.newer else None
         live = liveness.line(view.run, view.facts, newest, now, width, app.glyphs)
         self.query_one("#live", Painted).paint([live] if tall else [])
@@ -98,7 +101,7 @@ class RunScreen(View):
         """Which panels there are. Each is set once a drawing: off and on again would cost a layout."""
         tall, there = self.size.height >= 16, view is not None
         self.query_one("#none").display = not there
-        for selector in ("#banner", "#live", "#state", "#marks", "#mismatch-head", "#mismatches"):
+        for selector in ("#banner", "#live", "#state", "#lifecycle", "#marks", "#mismatch-head", "#mismatches"):
             self.query_one(selector).display = there
         self.query_one("#plot").display = there and self.plot_height() > 0
         self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
