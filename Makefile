@@ -30,7 +30,11 @@ test: $(VENV)/.dev check
 	$(BIN)/python -m pytest -n 3
 	@$(MAKE) --no-print-directory wheel-test
 
-test-all: $(VENV)/.dev check
+$(VENV)/.peers: $(VENV)/.dev
+	@$(PIP) --extra-index-url https://download.pytorch.org/whl/cpu --editable '.[dev,peers]'
+	@touch $@
+
+test-all: $(VENV)/.peers check
 	TIC_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m ''
 	@$(MAKE) --no-print-directory wheel-test
 

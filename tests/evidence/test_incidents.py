@@ -142,3 +142,17 @@ def test_what_leaves_the_first_fault_undecided_is_said(tmp_path: Path) -> None:
     assert why() == [(1, "")]  # one host has one clock
     write(tmp_path, TORCHRUN.format(rank=2), *each("[rank2]: ", TRACE))
     assert why() == [(2, "2 may be the first: 1 without a time stamp")]
+
+
+def test_the_end_of_a_process_is_no_first_fault_for_having_a_stamp(tmp_path: Path) -> None:
+    """Ray's core log stamps the signal; the traceback that explains it has no time."""
+    died = "[2026-11-29 10:00:00,123 E 7 7] logging.cc:497: *** SIGABRT received at time=1796021468 on cpu 1 ***"
+    write(tmp_path, RAY.format(pid=7, end="err"), ":actor_name:WorkerDict", *TRACE)
+    write(tmp_path, f"{RAY.partition('worker')[0]}python-core-worker-{'ab' * 28}_7.log", died)
+    write(tmp_path, "tic.toml", "[[source]]", 'path = "**/python-core-*.log"', 'zone = "+00:00"')
+    found = read(tmp_path, "SELECT kind, incident = rec_id, witness_of FROM faults ORDER BY severity")
+    assert found == [("proc.ray_signal", False, None), ("cuda.illegal_address", True, None)]
+    shown = (
+        "SELECT f.kind, len(a.first_fault_candidates) FROM attempts a JOIN faults f ON f.rec_id = a.first_fault_rec_id"
+    )
+    assert read(tmp_path, shown) == [("cuda.illegal_address", 2)]

@@ -717,7 +717,8 @@ LEFT JOIN own_late ol ON ol.cid = v.cid
 LEFT JOIN void d ON d.zid = v.zid;
 
 -- The attempts that faults act on: how many, and the first of them, for display; it decides nothing. L, LH and E come before
--- S, which is a consequence. `candidates`: all that nothing shows to be later than another, the likeliest first; `why` says
+-- S, which is a consequence. `candidates`: all that nothing shows to be later than another, an E after the others (mostly a
+-- process' end, stamped where its cause has no stamp); `why` says
 -- in words what leaves them undecided, '' for a single one. Clocks of one host are one; a console's times are of no host.
 CREATE OR REPLACE TEMP TABLE t_attempt_fault AS
 WITH act AS MATERIALIZED (
@@ -745,8 +746,8 @@ candidate AS MATERIALIZED (
         AND NOT slo > first_shi + staleness
 ),
 first_fault AS (
-    SELECT run_id, attempt, list(rec_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS candidates,
-        first(origin_store_id ORDER BY lo_us NULLS LAST, slo, source_id, generation, pos) AS origin_store_id,
+    SELECT run_id, attempt, list(rec_id ORDER BY severity = 'E', lo_us NULLS LAST, slo, source_id, generation, pos) AS candidates,
+        first(origin_store_id ORDER BY severity = 'E', lo_us NULLS LAST, slo, source_id, generation, pos) AS origin_store_id,
         CASE WHEN count(*) = 1 THEN ''
              ELSE concat(count(*), ' may be the first: ', array_to_string(list_filter([
                  CASE WHEN count(*) FILTER (lo_clk = -1) > 0 THEN concat(count(*) FILTER (lo_clk = -1), ' without a time stamp') END,
@@ -788,12 +789,12 @@ act AS MATERIALIZED (
         CASE WHEN f.lo_clk = 0 THEN f.lo_us END AS lo_us, CASE WHEN f.hi_clk = 0 THEN f.hi_us END AS hi_us,
         row_number() OVER (PARTITION BY f.run_id, f.lo_attempt ORDER BY CASE WHEN f.lo_clk = 0 THEN f.lo_us END NULLS LAST, f.slo,
             f.source_id, f.generation, f.pos, f.rec_id) AS place,
-        -- The process, the same in all sources as far as pid, rank and host tell.
+        -- The process, the same in all sources as far as pid, rank and host tell; NULL: unknown, and no witness.
         CASE WHEN coalesce(f.pid, p.pid) IS NOT NULL
              THEN concat('pid:', CASE WHEN f.console THEN coalesce(h.host, '') ELSE f.host END, '#', coalesce(f.pid, p.pid))
              WHEN coalesce(b.proc_rank, t.proc_rank, p.rank) IS NOT NULL
              THEN concat('rank:', f.host, '#', coalesce(b.proc_rank, t.proc_rank, p.rank))
-             ELSE coalesce(f.wkey, f.rec_id::VARCHAR) END AS who
+             ELSE f.wkey END AS who
     FROM t_fault f
     LEFT JOIN b_fault b ON b.rec_id = f.rec_id AND f.told_rec_id IS NULL
     LEFT JOIN b_remote_fault t ON t.rec_id = f.told_rec_id
@@ -812,16 +813,19 @@ said AS MATERIALIZED (
     ) WINDOW g AS (PARTITION BY run_id, lo_attempt, kind, part)
 ),
 head AS MATERIALIZED (SELECT * FROM said WHERE place = head),
--- The earliest other fault that a group follows from; an S follows also from what is only later in the display.
+-- The earliest other fault that a group follows from: E and S from L and LH also where that only has the later place, for
+-- want of a time; else from what has an earlier one.
 cause AS MATERIALIZED (
-    SELECT g.run_id, g.lo_attempt, g.head, min(c.head) AS of
+    SELECT g.run_id, g.lo_attempt, g.head, arg_min(c.head, (c.severity = 'E', c.head)) AS of
     FROM head g JOIN head c ON c.run_id = g.run_id AND c.lo_attempt = g.lo_attempt AND c.head <> g.head
     CROSS JOIN t_lock_setting_ o
     WHERE c.severity IN ('L', 'LH', 'E') AND NOT coalesce(c.lo_us > g.hi_us + o.margin_us, false)
         AND NOT coalesce(g.lo_us > c.hi_us + 1800000000, false)
-        AND (g.severity = 'S' OR (c.head < g.head AND g.severity <> 'N' AND (
-            c.who = g.who OR (starts_with(g.kind, 'proc.') AND NOT starts_with(c.kind, 'proc.'))
-            OR (c.pid IS NOT NULL AND starts_with(g.kind, 'proc.') AND contains(g.text, c.pid::VARCHAR)))))
+        AND CASE g.severity WHEN 'S' THEN true
+                 WHEN 'E' THEN (c.severity <> 'E' OR c.head < g.head)
+                      AND (c.who = g.who OR (starts_with(g.kind, 'proc.') AND NOT starts_with(c.kind, 'proc.')))
+                 WHEN 'N' THEN false
+                 ELSE c.severity <> 'E' AND c.head < g.head AND c.who = g.who END
     GROUP BY g.run_id, g.lo_attempt, g.head
 ),
 rooted AS MATERIALIZED (
@@ -832,7 +836,7 @@ rooted AS MATERIALIZED (
     LEFT JOIN cause c3 ON c3.run_id = s.run_id AND c3.lo_attempt = s.lo_attempt AND c3.head = c2.of
 ),
 named AS (
-    SELECT r.rec_id, r.run_id, r.lo_attempt, r.who, h.rec_id AS incident, r.who <> h.who AS witness
+    SELECT r.rec_id, r.run_id, r.lo_attempt, r.who, h.rec_id AS incident, coalesce(r.who <> h.who, false) AS witness
     FROM rooted r JOIN said h ON h.run_id = r.run_id AND h.lo_attempt = r.lo_attempt AND h.place = r.root
 )
 SELECT n.rec_id, n.run_id, n.lo_attempt, n.incident, n.witness,
