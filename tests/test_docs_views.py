@@ -31,7 +31,9 @@ PROMISED = {
     "sources": "source_id run_id kind role rank host path generation bytes_read bytes_size lines skipped last_growth_at"
     " state",
     "marks": "rec_id run_id attempt scope target verdict reason who marked_at retracted",
-    "attempts": "", "coverage": "", "liveness": "", "exec_state_now": "", "locks": "", "timings": "", "evidence_gaps": "",
+    "attempts": "", "coverage": "", "exec_state_now": "", "locks": "", "timings": "", "evidence_gaps": "",
+    "liveness": "run_id verdict worker_at console_at step_at checkpoint_at last_step moved_last why",
+    "checkpoints": "run_id attempt step path host bytes_size modified_at complete observed_at",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
     "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",
     "transports": "run_id attempt host rank pid comm channel peer_rank transport mnnvl clique_size path line_no event_at"

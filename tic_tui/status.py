@@ -175,6 +175,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
         " ORDER BY marked_at DESC"
     )
+    alive = asked.rows("SELECT run_id, verdict, why FROM liveness")
     ranks = asked.rows(coverage.RANKS, gather=coverage.GATHERED)
     top = {
         name: max(rows, key=lambda row: (row["newest_observed_at"], row["newest_store_id"], row["newest_rec_id"]))
@@ -204,6 +205,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "last_step_seen_at": _first(row["seen_at"] for row in steps if _of(row, name, attempt)),
                 "fault_kinds": _added([row for row in kinds if _acts(row, name, attempt)]),
                 "ranks": coverage.of_run(ranks, name),
+                "liveness": _first(_without(row, "run_id") for row in alive if row["run_id"] == name),
                 "gaps": [_without(row, "run_id") for row in gaps if row["run_id"] == name],
                 "marks": [
                     _without(row, "run_id", "attempt")
@@ -341,6 +343,8 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
         lines.append(_field("", f"would tell the order: {safe(run['lock']['would_help'])}"))
     step = "unknown" if run["last_step"] is None else f"{run['last_step']}, {_ago(run['last_step_seen_at'], now)}"
     lines.append(_field("last step", step))
+    if run["liveness"] is not None:
+        lines.append(_field("liveness", safe(f"{run['liveness']['verdict']}: {run['liveness']['why']}")))
     lines.append(_field("newest", _mismatch(run["newest_mismatch"], now)))
     lines += _faults(run, now)
     if run["ranks"] is not None:

@@ -28,7 +28,7 @@ from tic_daemon.sources.follow import FileFollower
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
-from tic_daemon.store.rows import SourceDelta
+from tic_daemon.store.rows import CheckpointRow, SourceDelta
 from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
 
@@ -129,7 +129,12 @@ class Daemon:
         if config.rules:
             selftest.require(self._rules, self._scanner)  # a rule of the user that sleeps would miss faults silently
         self._follower = FileFollower(
-            roots, config, self._writer.cursors(), self._scanner, sources=self._writer.sources()
+            roots,
+            config,
+            self._writer.cursors(),
+            self._scanner,
+            sources=self._writer.sources(),
+            checkpoints=self._writer.checkpoints(),
         )
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
@@ -159,6 +164,7 @@ class Daemon:
         self._pace = Pace()
         self._pending: list[SourceDelta] = []
         self._pending_bytes = 0
+        self._checkpoints: list[CheckpointRow] = []
         self._began: datetime | None = None
         self._spool_at = 0.0
         self._store_at = time.monotonic()
@@ -240,6 +246,7 @@ class Daemon:
         if self._caught_up:
             self._note_zones(deltas)
         self._caught_up = self._follower.drained()
+        self._checkpoints.extend(self._follower.checkpoints())
         if deltas:
             self._began = self._began or began
             self._pending.extend(deltas)
@@ -270,6 +277,7 @@ class Daemon:
                 attempts=self._declarer.completed(spool.attempts, self._follower.stands),
                 remote=told,
                 pins=pins,
+                checkpoints=self._checkpoints,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
             )
@@ -283,6 +291,7 @@ class Daemon:
         self._env_files.taken(pins)
         self._spool_at = started
         self._pending, self._pending_bytes, self._began = [], 0, None
+        self._checkpoints = []
         now = time.monotonic()
         self._pace.committed(now, now - started)
         self._tell()
@@ -308,7 +317,8 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        if self._spool.pending() or self._exchange.pending() or self._env_files.pending():
+        waits = self._checkpoints or self._spool.pending() or self._exchange.pending() or self._env_files.pending()
+        if waits:
             self._commit()
 
     def _end(self) -> bool:

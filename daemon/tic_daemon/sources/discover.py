@@ -131,6 +131,11 @@ class Discovery:
         wanted = [*config.include, *(said.path for said in config.sources if said.skip is False)]
         return not log_name(piece_of(name).base) and not any(config.matches(glob, path) for glob in wanted)
 
+    def root_of(self, path: str) -> str:
+        """The innermost watched root that `path` lies under; "" for one that a link led to."""
+        under = [root for root in self.roots if path == root or path.startswith(f"{root.rstrip('/')}/")]
+        return max(under, key=len, default="")
+
     def survey(self) -> Survey:
         """Walks all roots."""
         self._mounts = Mounts.read()

@@ -19,13 +19,14 @@ import itertools
 import os
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
 from tic_daemon.config import Config
+from tic_daemon.sources.checkpoints import Checkpoints
 from tic_daemon.sources.descriptors import HeldDescriptors
 from tic_daemon.sources.discover import Candidate, Discovery, Survey
 from tic_daemon.sources.doorbell import Doorbell
@@ -37,7 +38,7 @@ from tic_daemon.sources.reading import Look
 from tic_daemon.sources.sniff import why_not_a_log
 from tic_daemon.sources.source import Source, pieces_on_disk
 from tic_daemon.sources.tailfile import Generation, ScannerLike
-from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow
+from tic_daemon.store.rows import CheckpointRow, CursorRow, SourceDelta, SourceRow
 
 WHOLE = 1 << 62
 """An offset behind the end of any log: the store's infinity (schema/derive/1_place.sql)."""
@@ -70,6 +71,7 @@ class FileFollower:
         scanner: opens a scanner for each generation.
         sources: source rows of the store; with them the end of a lost range may be known, and what vanished while no
             daemon ran is told.
+        checkpoints: the newest row that the store has of each checkpoint.
         clock: monotonic seconds, for scheduling only.
     """
 
@@ -81,6 +83,7 @@ class FileFollower:
         scanner: ScannerLike,
         *,
         sources: Mapping[int, SourceRow] | None = None,
+        checkpoints: Iterable[CheckpointRow] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -107,6 +110,7 @@ class FileFollower:
         self._bell = Doorbell()
         self._names_changed = False
         self._names = Names(self._name_rang)
+        self._checkpoints = Checkpoints(config.host, checkpoints)
         self._network = NetworkLooks(config.poll.network_threads, self._bell.wake)
         self._scout = ThreadPoolExecutor(1, "tic-walk")
         self._walk: Future[tuple[Survey, float]] | None = None
@@ -153,9 +157,15 @@ class FileFollower:
         self._end_what_ended(tick, now)
         return self._reap()
 
+    def checkpoints(self) -> list[CheckpointRow]:
+        """Checkpoints that changed since the last call."""
+        return self._checkpoints.poll()
+
     def drained(self) -> bool:
         """Nothing more can be read right now."""
-        return not (self._hot or self._network.busy() or self._network_behind or self._walk) and bool(self.survey)
+        return not (
+            self._checkpoints.busy() or self._hot or self._network.busy() or self._network_behind or self._walk
+        ) and bool(self.survey)
 
     def stands(self) -> list[Stand]:
         """Where every log stands: what comes from now on stands behind it, or in a later generation."""
@@ -219,6 +229,7 @@ class FileFollower:
         """Ends threads and closes descriptors. Nothing is written."""
         self._names.close()
         self._network.close()
+        self._checkpoints.close()
         self._scout.shutdown(wait=False, cancel_futures=True)
         for source in self._sources.values():
             source.close()
@@ -268,6 +279,7 @@ class FileFollower:
         holding = {os.path.dirname(file.path) for one in survey.candidates for file in one.files}  # noqa: PTH120
         self._bell.watch(survey.directories if few else holding)
         self._names.watch(self._discovery.roots, survey.directories)
+        self._checkpoints.found(survey.directories, self._discovery.root_of)
         found = set()
         for candidate in survey.candidates:
             found.add(candidate.path)

@@ -5,6 +5,7 @@
     SourceDelta  what one poll of one generation gave    rows and cursor that must be committed together
     MarkRow      what a person said                      table mark       (append-only)
     AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
+    CheckpointRow   how a checkpoint looked when it changed   table checkpoint (append-only)
     Progress     how far a writer has come               no table; what long polls wait for
     EnvPinRow    a setting in a file beside the run      table env_pin    (append-only)
     RemoteFaultRow, RemotePlaceRow, RemoteGapRow   what other stores said   tables remote_* (append-only)
@@ -157,6 +158,23 @@ class EnvPinRow:
     form: str = ""
     hard: bool | None = None
     modified_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRow:
+    """A checkpoint as it looked at one time. Meaning of its fields: table checkpoint in schema/005_checkpoints.sql."""
+
+    host: str
+    root: str
+    path: str
+    step: int
+    layout: str
+    bytes_size: int
+    files: int
+    modified_at: datetime
+    complete: bool
+    present: bool
+    why: str
 
 
 class FaultRuleLike(Protocol):

@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tic_daemon.scan.events import Event
 from tic_daemon.store.columns import EVENT_TABLES, Batch
-from tic_daemon.store.rows import CursorRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow, SourceDelta, SourceRow
+from tic_daemon.store.rows import (
+    CheckpointRow,
+    CursorRow,
+    RemoteFaultRow,
+    RemoteGapRow,
+    RemotePlaceRow,
+    SourceDelta,
+    SourceRow,
+)
 
 if TYPE_CHECKING:
     import duckdb
 
-_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow)
+_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow)
 
 Key = tuple[int, int]
 """(source_id, generation)"""
@@ -43,6 +51,8 @@ class Memory:
     revisions: dict[tuple[object, ...], int]
     gaps: set[RemoteGapRow]
     pins: dict[str, str]
+    checkpoints: dict[tuple[str, str], CheckpointRow]
+    """The newest row by (host, path)."""
 
 
 @dataclass(slots=True)
@@ -91,6 +101,9 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
         revisions=_revisions(con),
         gaps=set(_read_rows(con, RemoteGapRow, "remote_gap")),
         pins=dict(con.execute("SELECT path, arg_max(digest, observed_at) FROM env_pin GROUP BY path").fetchall()),
+        checkpoints={
+            (row.host, row.path): row for row in _read_rows(con, CheckpointRow, "checkpoint ORDER BY observed_at")
+        },
     )
 
 
@@ -210,6 +223,12 @@ def news(remote: Sequence[RemoteRow], memory: Memory) -> tuple[list[RemoteRow], 
             revisions[row.key] = row.revision
             found.append(row)
     return found, revisions
+
+
+def moved(rows: Sequence[CheckpointRow], memory: Memory) -> dict[tuple[str, str], CheckpointRow]:
+    """The newest of `rows` of each checkpoint, if it says what the store does not have."""
+    newest = {(row.host, row.path): row for row in rows}
+    return {key: row for key, row in newest.items() if memory.checkpoints.get(key) != row}
 
 
 def _told_before(gap: RemoteGapRow, known: set[RemoteGapRow]) -> bool:

@@ -14,7 +14,15 @@ from typing import get_args, get_type_hints
 import pyarrow as pa
 
 from tic_daemon.store.columns import STAMP, column
-from tic_daemon.store.rows import CursorRow, EnvPinRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow, SourceRow
+from tic_daemon.store.rows import (
+    CheckpointRow,
+    CursorRow,
+    EnvPinRow,
+    RemoteFaultRow,
+    RemoteGapRow,
+    RemotePlaceRow,
+    SourceRow,
+)
 
 _ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), datetime: STAMP}
 _INT32 = frozenset({"generation", "rank", "proc_rank", "zone_s"})
@@ -70,6 +78,7 @@ SOURCE_CHANGE_INSERT = _statement(
     "source_change", SourceRow, ("source_id", "state", "error", "zone_s", "generation", "bytes_size")
 )
 ENV_PIN_INSERT = _statement("env_pin", EnvPinRow, _names(EnvPinRow), numbered=True)
+CHECKPOINT_INSERT = _statement("checkpoint", CheckpointRow, _names(CheckpointRow))
 REMOTE_INSERTS = {
     RemotePlaceRow: _statement("remote_place", RemotePlaceRow, _names(RemotePlaceRow), numbered=True),
     RemoteFaultRow: _statement("remote_fault", RemoteFaultRow, _names(RemoteFaultRow), numbered=True),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -33,6 +33,7 @@ from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import Owner
 from tic_daemon.store.rows import (
     AttemptRow,
+    CheckpointRow,
     CursorRow,
     EnvPinRow,
     FaultRuleLike,
@@ -42,8 +43,15 @@ from tic_daemon.store.rows import (
     SourceDelta,
     SourceRow,
 )
-from tic_daemon.store.tick import Key, RemoteRow, Tick, load, news, plan, touched, withdrawn
-from tic_daemon.store.upsert import CURSOR_UPSERT, ENV_PIN_INSERT, REMOTE_INSERTS, SOURCE_CHANGE_INSERT, SOURCE_UPSERT
+from tic_daemon.store.tick import Key, RemoteRow, Tick, load, moved, news, plan, touched, withdrawn
+from tic_daemon.store.upsert import (
+    CHECKPOINT_INSERT,
+    CURSOR_UPSERT,
+    ENV_PIN_INSERT,
+    REMOTE_INSERTS,
+    SOURCE_CHANGE_INSERT,
+    SOURCE_UPSERT,
+)
 
 __all__ = ["StoreFull", "Writer"]
 
@@ -138,6 +146,10 @@ class Writer:
         """All sources known to this store, by source_id."""
         return dict(self._memory.sources)
 
+    def checkpoints(self) -> list[CheckpointRow]:
+        """The newest row of every checkpoint."""
+        return list(self._memory.checkpoints.values())
+
     @property
     def derived_version(self) -> int:
         """Grows whenever what follows from the events changed: places, faults, thresholds."""
@@ -211,6 +223,7 @@ class Writer:
         attempts: Sequence[AttemptRow] = (),
         remote: Sequence[RemoteRow] = (),
         pins: Sequence[EnvPinRow] = (),
+        checkpoints: Sequence[CheckpointRow] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
@@ -235,14 +248,15 @@ class Writer:
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
         new_remote, revisions = news(remote, memory)
-        if not (deltas or new_marks or declared or new_remote or pins):
+        new_checkpoints = moved(checkpoints, memory)
+        if not (deltas or new_marks or declared or new_remote or pins or new_checkpoints):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = plan(deltas, memory)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), declared, new_remote, pins,
+            self._write, tick, new_marks.values(), declared, new_remote, pins, new_checkpoints.values(),
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -274,6 +288,7 @@ class Writer:
         memory.mark_ids.update(new_marks)
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
+        memory.checkpoints.update(new_checkpoints)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         memory.rec_id = tick.rec_id + len(new_marks) + len(declared.rows) + len(new_remote) + len(pins)
         memory.pins.update((pin.path, pin.digest) for pin in pins)
@@ -295,6 +310,7 @@ class Writer:
         declared: Declared,
         remote: Sequence[RemoteRow],
         pins: Sequence[EnvPinRow],
+        checkpoints: Collection[CheckpointRow],
         *,
         now: datetime,
         number: int,
@@ -311,6 +327,7 @@ class Writer:
             (SOURCE_UPSERT, tick.sources.values()),
             (SOURCE_CHANGE_INSERT, tick.changed),
             (CURSOR_UPSERT, tick.cursors.values()),
+            (CHECKPOINT_INSERT, checkpoints),
         ):
             if rows:
                 inserts.append((statement.sql, statement.table(rows, now)))

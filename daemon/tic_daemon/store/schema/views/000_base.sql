@@ -157,6 +157,10 @@ CREATE OR REPLACE VIEW b_source_change AS
 SELECT * FROM source_change
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_checkpoint AS
+SELECT * FROM checkpoint
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_remote_fault AS
 SELECT * FROM remote_fault
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

@@ -45,27 +45,102 @@ FROM expected e
 LEFT JOIN named n ON n.run_id = e.run_id AND n.rank = e.rank
 LEFT JOIN watched w ON w.run_id = e.run_id AND w.rank = e.rank;
 
--- Which of worker logs, completed steps and console moved last, and one verdict. A console that stopped is a forwarding
--- that stopped, so workers decide.
-CREATE OR REPLACE VIEW liveness AS
-WITH step AS (SELECT run_id, max(observed_at) FILTER (WHERE edge = 'end') AS step_at, max(step) FILTER (WHERE edge = 'end') AS last_step
-              FROM step_lines GROUP BY run_id),
-moved AS (
-    SELECT g.run_id, g.worker_at, g.console_at, s.step_at, s.last_step, NULL::TIMESTAMP AS checkpoint_at, g.gone, n.now,
-        coalesce(greatest(g.worker_at, s.step_at), g.console_at) AS work_at
-    FROM i_run_growth g LEFT JOIN step s ON s.run_id = g.run_id CROSS JOIN i_now n
+-- Checkpoints as they look now. The run is that of the logs in the nearest directory above that has any, if they are of
+-- one run; else the only run of the store; else unknown. The attempt is the latest that was declared when it was written.
+CREATE OR REPLACE VIEW checkpoints AS
+WITH newest AS MATERIALIZED (
+    SELECT * FROM b_checkpoint QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY observed_at DESC) = 1
+),
+log AS MATERIALIZED (
+    SELECT DISTINCT s.host, string_split(s.path, '/') AS parts, p.run_id
+    FROM (SELECT DISTINCT source_id, run_id FROM i_place) p JOIN b_source s ON s.source_id = p.source_id
+),
+folder AS MATERIALIZED (
+    SELECT host, dir, min(run_id) AS run_id, count(DISTINCT run_id) AS runs
+    FROM (SELECT host, run_id, array_to_string(parts[1:depth], '/') AS dir
+          FROM (SELECT host, run_id, parts, unnest(range(2, len(parts))) AS depth FROM log))
+    GROUP BY host, dir
+),
+near AS (
+    SELECT c.host, c.path, arg_max(f.run_id, c.depth) AS run_id, arg_max(f.runs, c.depth) AS runs
+    FROM (SELECT host, path, root, unnest(range(2, len(string_split(path, '/')) + 1)) AS depth FROM newest) c
+    JOIN folder f ON f.host = c.host AND f.dir = array_to_string(string_split(c.path, '/')[1:c.depth], '/')
+    WHERE len(f.dir) >= len(rtrim(c.root, '/'))
+    GROUP BY c.host, c.path
+),
+sole AS (SELECT CASE WHEN count(DISTINCT run_id) = 1 THEN min(run_id) END AS run_id FROM log),
+placed AS (
+    SELECT c.*, CASE WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL THEN o.run_id END AS run_id
+    FROM newest c LEFT JOIN near n ON n.host = c.host AND n.path = c.path CROSS JOIN sole o
 )
-SELECT run_id,
-    CASE WHEN gone THEN 'ended'
-         WHEN now - work_at <= INTERVAL 60 SECOND THEN
-             CASE WHEN console_at IS NOT NULL AND now - console_at > INTERVAL 60 SECOND THEN 'console only silent' ELSE 'moving' END
-         WHEN now - greatest(work_at, console_at) <= INTERVAL 15 MINUTE THEN 'quiet'
-         ELSE 'silent everywhere' END AS verdict,
-    worker_at, console_at, step_at, checkpoint_at, last_step,
-    CASE WHEN greatest(worker_at, console_at, step_at) IS NULL THEN 'nothing'
-         WHEN step_at = greatest(worker_at, console_at, step_at) THEN 'step'
-         WHEN worker_at = greatest(worker_at, console_at, step_at) THEN 'worker log' ELSE 'console' END AS moved_last
-FROM moved;
+SELECT c.run_id, coalesce((
+        SELECT max(a.attempt) FROM i_attempt a JOIN b_run_attempt d ON d.id = a.id
+        WHERE a.run_id = c.run_id AND d.declared_at <= c.modified_at), 1) AS attempt,
+    c.step, c.path, c.host, c.bytes_size, c.modified_at, c.complete, c.observed_at, c.present, c.why, c.layout, c.files
+FROM placed c;
+
+-- When each step of a run first ended: by its line's own time, if it has one that is not in the future.
+CREATE OR REPLACE VIEW i_step_end AS
+SELECT run_id, step, min(coalesce(least(event_at, observed_at), observed_at)) AS observed_at
+FROM step_lines WHERE edge = 'end' GROUP BY run_id, step;
+
+-- Which of worker logs, completed steps, checkpoints and console moved last, and one verdict. A console that stopped is a
+-- forwarding that stopped, so workers decide; and logs that only repeat while no step ends are not called moving.
+CREATE OR REPLACE VIEW liveness AS
+WITH step AS (
+    SELECT run_id, max(observed_at) AS step_at, max(step) AS last_step, median(took) FILTER (nth <= 20 AND took > 0) AS step_usual_s
+    FROM (SELECT *, epoch(observed_at - lag(observed_at) OVER (PARTITION BY run_id ORDER BY observed_at, step)) AS took,
+            row_number() OVER (PARTITION BY run_id ORDER BY observed_at DESC, step DESC) AS nth FROM i_step_end)
+    GROUP BY run_id
+),
+saved AS (SELECT run_id, max(modified_at) AS checkpoint_at FROM checkpoints WHERE present GROUP BY run_id),
+rollout AS (
+    SELECT r.run_id, max(s.last_growth_at) AS rollout_at
+    FROM (SELECT DISTINCT run_id, source_id FROM i_place) r JOIN b_source s ON s.source_id = r.source_id
+    WHERE s.role = 'rollout' AND NOT s.console GROUP BY r.run_id
+),
+moved AS (
+    SELECT g.run_id, g.worker_at, g.console_at, s.step_at, s.last_step, s.step_usual_s, c.checkpoint_at, r.rollout_at, g.gone, n.now
+    FROM i_run_growth g LEFT JOIN step s ON s.run_id = g.run_id LEFT JOIN saved c ON c.run_id = g.run_id
+    LEFT JOIN rollout r ON r.run_id = g.run_id CROSS JOIN i_now n
+),
+worked AS (
+    SELECT *,
+        coalesce(greatest(worker_at, step_at, checkpoint_at), console_at) AS work_at, greatest(worker_at, step_at, checkpoint_at, console_at) AS any_at,
+        coalesce(epoch(now - step_at) > greatest(5 * step_usual_s, 300), false) AS no_step
+    FROM moved
+),
+judged AS (
+    SELECT *,
+        CASE WHEN gone THEN 'ended'
+             WHEN now - work_at <= INTERVAL 60 SECOND AND no_step AND coalesce(now - checkpoint_at > INTERVAL 60 SECOND, true) THEN 'quiet'
+             WHEN now - work_at <= INTERVAL 60 SECOND THEN
+                 CASE WHEN now - console_at > INTERVAL 60 SECOND THEN 'console only silent' ELSE 'moving' END
+             WHEN epoch(now - any_at) <= greatest(2 * step_usual_s, 900) THEN 'quiet'
+             ELSE 'silent everywhere' END AS verdict,
+        CASE WHEN any_at IS NULL THEN 'nothing' WHEN step_at = any_at THEN 'step' WHEN checkpoint_at = any_at THEN 'checkpoint'
+             WHEN worker_at = any_at THEN 'worker log' ELSE 'console' END AS moved_last,
+        [CASE WHEN s < 0 THEN '0 s' WHEN s < 90 THEN round(s)::BIGINT || ' s' WHEN s < 5400 THEN round(s / 60)::BIGINT || ' min'
+              WHEN s < 172800 THEN round(s / 3600)::BIGINT || ' h' ELSE round(s / 86400)::BIGINT || ' days' END
+         FOR s IN [epoch(now - any_at), epoch(now - step_at), step_usual_s, epoch(now - console_at), epoch(now - rollout_at)]] AS ages
+    FROM worked
+)
+SELECT run_id, verdict, worker_at, console_at, step_at, checkpoint_at, last_step, moved_last,
+    CASE WHEN verdict = 'ended' THEN 'all its logs are gone'
+         WHEN any_at IS NULL THEN 'nothing has moved yet'
+         WHEN now - work_at <= INTERVAL 60 SECOND AND no_step
+         THEN 'logs move, no step has ended for ' || ages[2] || ', usual ' || ages[3]
+         WHEN verdict = 'console only silent'
+         THEN 'the ' || moved_last || ' moved ' || ages[1] || ' ago, the console has been silent for ' || ages[4]
+             || ': a console is a forwarded copy'
+         WHEN verdict = 'moving' THEN 'the ' || moved_last || ' moved ' || ages[1] || ' ago'
+         ELSE 'nothing has moved for ' || ages[1] || ', the ' || moved_last || ' last'
+             || coalesce('; a step usually takes ' || ages[3], '') END
+        || CASE WHEN now - rollout_at > INTERVAL 60 SECOND AND verdict <> 'ended'
+                THEN '; rollout logs have been silent for ' || ages[5] || ', as those of an engine without requests are'
+                ELSE '' END AS why,
+    rollout_at, step_usual_s
+FROM judged;
 
 -- What could not be read or understood.
 CREATE OR REPLACE VIEW evidence_gaps AS
