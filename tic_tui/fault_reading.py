@@ -38,6 +38,7 @@ class _Told:
     cascade: tuple[Fault, ...]
     echoes: dict[Key, tuple[Fault, ...]]
     state: tuple[tuple[Safe, Safe], ...]
+    why: Safe
 
 
 class FaultsReading:
@@ -81,13 +82,15 @@ class FaultsReading:
             kinds=told.kinds,
             read_at=datetime.now(UTC),
             state=told.state,
+            why=told.why,
         )
 
 
 def _told(reader: Reader, demand: Demand, run_id: str, newest: int) -> _Told:
     states = everything(
         reader,
-        "SELECT attempt, first_fault_rec_id, first_fault_candidates, store_id FROM attempt_states WHERE run_id = ?",
+        "SELECT attempt, first_fault_rec_id, first_fault_candidates, store_id, first_fault_why FROM attempt_states"
+        " WHERE run_id = ?",
         [run_id],
     )
     attempt = newest if demand.attempt is None else demand.attempt
@@ -104,6 +107,7 @@ def _told(reader: Reader, demand: Demand, run_id: str, newest: int) -> _Told:
         cascade=_cascade(reader, here),
         echoes=_echoes(reader, here),
         state=() if first is None else _state_before(reader, first),
+        why=safe("; ".join(sorted({row[4] for row in states if row[0] == attempt and row[4]}))),
     )
 
 

@@ -146,6 +146,11 @@ class Fault:
     last_attempt: int | None  # the newest attempt that it may belong to; the oldest is `attempt`
     origin_store_id: str | None  # the store that told of it, and its number there; None: it stands in this store's logs
     origin_rec_id: int | None
+    witness_of: (
+        int | None
+    )  # the first line of the same fault, of another process; in the numbers of `incident_store_id`
+    witnesses: int  # of the first line: how many other processes say the same
+    incident_store_id: str | None
 
     @property
     def key(self) -> Key:
@@ -427,6 +432,7 @@ class FaultsView:
         echoes: copies of a line by a console, by the key of the line itself.
         kinds: kinds and how many there are of each, most first.
         state: (field, value) of the execution state that the first fault's own log had shown before it.
+        why: why it is not decided which fault was first; "" if it is.
     """
 
     demand: Demand
@@ -442,6 +448,7 @@ class FaultsView:
     kinds: tuple[tuple[Safe, int], ...]
     read_at: datetime
     state: tuple[tuple[Safe, Safe], ...] = ()
+    why: Safe = NOTHING
 
 
 Screen = Literal["runs", "run", "mismatches", "faults"]
@@ -476,7 +483,19 @@ class Demand:
 
 # `raw` holds newlines; the others are keys, that go back into queries, marks and the file system exactly as they are.
 # All of them are made safe when they are drawn, by the line builder.
-_RAW = frozenset({"raw", "run_id", "id", "target", "store_id", "origin_store_id", "first_fault_store_id", "path"})
+_RAW = frozenset(
+    {
+        "raw",
+        "run_id",
+        "id",
+        "target",
+        "store_id",
+        "origin_store_id",
+        "incident_store_id",
+        "first_fault_store_id",
+        "path",
+    }
+)
 
 
 def columns(kind: type[Any]) -> str:

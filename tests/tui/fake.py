@@ -31,7 +31,8 @@ CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VA
   title VARCHAR, reason VARCHAR, echo_of BIGINT,
   path VARCHAR, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP, observed_at TIMESTAMP,
   store_id VARCHAR DEFAULT 's1', last_attempt INTEGER DEFAULT 1, source_id BIGINT DEFAULT 7,
-  generation INTEGER DEFAULT 0, origin_store_id VARCHAR, origin_rec_id BIGINT);
+  generation INTEGER DEFAULT 0, origin_store_id VARCHAR, origin_rec_id BIGINT,
+  witness_of BIGINT, witnesses BIGINT DEFAULT 0, incident_store_id VARCHAR);
 CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank INTEGER, host VARCHAR, pid BIGINT,
   field VARCHAR, claimed VARCHAR, observed VARCHAR, event_at TIMESTAMP, observed_at TIMESTAMP);
 CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DEFAULT 1, role VARCHAR, rank INTEGER,
@@ -54,8 +55,8 @@ CREATE TABLE liveness (run_id VARCHAR, verdict VARCHAR, worker_at TIMESTAMP, con
 CREATE VIEW run_states AS SELECT run_id, attempt, state, locked, first_fault_rec_id, 's1' AS store_id, faults, marked,
   named_by_us, last_observed_at AS last_growth_at, 0 AS remote_faults, NULL::VARCHAR AS first_fault_origin FROM runs;
 CREATE VIEW attempt_states AS SELECT run_id, attempt, first_fault_rec_id,
-  CASE WHEN first_fault_rec_id IS NOT NULL THEN [first_fault_rec_id] END AS first_fault_candidates, 's1' AS store_id
-  FROM runs;
+  CASE WHEN first_fault_rec_id IS NOT NULL THEN [first_fault_rec_id] END AS first_fault_candidates, 's1' AS store_id,
+  '' AS first_fault_why FROM runs;
 """
 
 RAW = (
@@ -165,7 +166,7 @@ class FakeStore:
     ) -> None:  # fmt: skip
         self.write(
             "INSERT INTO faults VALUES (?, ?, 1, 'L', ?, ?, ?, 3, 4524, 'node1', '700', ?, ?, ?,"
-            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?, 's1', 1, 7, 0, NULL, NULL)",
+            " NULL, '', NULL, ?, 812, 90210, 91, ?, ?, 's1', 1, 7, 0, NULL, NULL, NULL, 0, NULL)",
             [rec_id, run_id, kind, verdict, locks, step, text, text, f"/logs/{run_id}/worker-3.log", NOW, NOW],
         )
         self.write("UPDATE runs SET faults = faults + 1 WHERE run_id = ?", [run_id])

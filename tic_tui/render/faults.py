@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -61,6 +62,10 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
     own.add_if_fits(f"  {day_and_clock(first.event_at)}" if first.event_at else "  without a time stamp", "dim")
     own.add_if_fits(f"  {_ago(first, now)}", "dim")
     lines = [b.line(), text, where, kind.line(), own.line()]
+    if first.witnesses:
+        lines.append(Builder(width, glyphs).add(f"  and {same(first)}", "text").line())
+    if len(view.candidates) > 1 and view.why:
+        lines.append(Builder(width, glyphs).add(f"  not decided: {view.why}", "suspect").line())
     lines.append(Builder(width, glyphs).add("  state  ", "head").add(state, "text").line())
     others = [c for c in view.candidates if c.key != first.key]
     for other in others[:_CANDIDATES]:
@@ -71,6 +76,11 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
             Builder(width, glyphs).add(f"  or one of {some(len(others) - _CANDIDATES, 'other')}", "suspect").line()
         )
     return lines
+
+
+def same(fault: Fault) -> str:
+    """How many other processes say what this first line says."""
+    return some(fault.witnesses, "other process says the same", "other processes say the same")
 
 
 def _other_attempt(view: FaultsView, b: Builder) -> Builder:
@@ -93,8 +103,10 @@ def after(fault: Fault, first: Fault | None) -> str:
     return f"{seconds:+.3f} s" if abs(seconds) < 1000 else f"{seconds:+.0f} s"
 
 
-def cascade_row(fault: Fault, first: Fault | None, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
-    """The first line of one rank."""
+def cascade_row(
+    fault: Fault, first: Fault | None, width: int, glyphs: Glyphs, *, selected: bool, folded: int = 0
+) -> Line:  # fmt: skip
+    """The first line of one rank; `folded`: so many ranks below it say the same, and are not listed."""
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
     b.cell(after(fault, first), 11, "text", right=True)
     b.cell("rank ?" if fault.rank is None else f"rank {fault.rank}", 9, "title")
@@ -103,15 +115,26 @@ def cascade_row(fault: Fault, first: Fault | None, width: int, glyphs: Glyphs, *
     word, tone = verdict(fault, glyphs)
     if width >= 60:
         b.cell(word, 12, tone)
+    if folded:
+        said = f"+{some(folded, 'rank says', 'ranks say')} the same  "
+        b.add(said if len(said) + 8 <= b.room else f"+{count(folded)} same  ", "title")
     b.cell(fault.kind, 26 if width >= 70 else 18, "text")
     return b.add(first_line(fault.text or fault.raw), "dim").line()
 
 
 def fault_line(
-    fault: Fault, copies: int, now: datetime, width: int, glyphs: Glyphs, *, selected: bool, copy: bool = False
+    fault: Fault, copies: int, now: datetime, width: int, glyphs: Glyphs, *, selected: bool, copy: bool = False,
+    witnesses: int = 0,
 ) -> Line:  # fmt: skip
-    """One fault: verdict, severity, kind, where in the run, and why it does what it does. `copy`: of the line above."""
+    """One fault: verdict, severity, kind, where in the run, and why it does what it does.
+
+    `copies`, `witnesses`: so many copies of it, and so many other processes that say the same. `copy`: it is itself one
+    of them, under the line above.
+    """
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
+    if copy and fault.witness_of is not None:
+        b.add("   the same on  ", "dim").cell("rank ?" if fault.rank is None else f"rank {fault.rank}", 9, "title")
+        return b.add(fault.place, "dim").line()
     if copy:
         return b.add("   copy by a console  ", "dim").add(fault.place, "dim").line()
     word, tone = verdict(fault, glyphs)
@@ -126,6 +149,9 @@ def fault_line(
         b.cell("pid ?" if fault.pid is None else f"pid {fault.pid}", 12, "dim")
     if width >= 80:
         b.cell(age(fault.event_at or fault.observed_at, now), 7, "dim")
+    if witnesses:
+        said = f"+{some(witnesses, 'process says', 'processes say')} the same  "
+        b.add(said if len(said) <= b.room else f"+{count(witnesses)} same  ", "title")
     if copies:
         b.add_if_fits(f"+{some(copies, 'copy', 'copies')}  ", "dim")
     if fault.reason:
@@ -138,17 +164,39 @@ def kinds_words(view: FaultsView) -> str:
     return ", ".join(f"{count(n)} {kind}" for kind, n in view.kinds)
 
 
-def unfolded(faults: Sequence[Fault], echoes: dict[Key, tuple[Fault, ...]], opened: set[Key]) -> list[
-    tuple[Fault, int, bool]
-]:  # fmt: skip
-    """(fault, its copies, whether it is itself a copy): copies stand under their line where that is opened."""
-    rows: list[tuple[Fault, int, bool]] = []
-    folded = {copy.key for copies in echoes.values() for copy in copies}
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A fault in a list: with how many copies and witnesses, or itself one of those of the line above."""
+
+    fault: Fault
+    copies: int = 0
+    witnesses: int = 0
+    copy: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.fault.key
+
+
+def unfolded(faults: Sequence[Fault], echoes: dict[Key, tuple[Fault, ...]], opened: set[Key]) -> list[Row]:
+    """Copies, and lines of other processes that say the same, stand under their line where that is opened.
+
+    A witness whose first line is not among `faults` stands for itself.
+    """
+    heads = {(f.store_id, f.rec_id): f.key for f in faults}
+    witnesses: dict[Key, list[Fault]] = {}
+    for fault in faults:
+        head = heads.get((fault.incident_store_id or fault.store_id, fault.witness_of or -1))
+        if head is not None and head != fault.key:
+            witnesses.setdefault(head, []).append(fault)
+    folded = {copy.key for copies in (*echoes.values(), *witnesses.values()) for copy in copies}
+    rows: list[Row] = []
     for fault in faults:
         if fault.key in folded:
             continue
-        copies = echoes.get(fault.key, ())
-        rows.append((fault, len(copies), False))
+        below = [*witnesses.get(fault.key, ()), *echoes.get(fault.key, ())]
+        copies = len(echoes.get(fault.key, ()))
+        rows.append(Row(fault, copies, len(below) - copies))
         if fault.key in opened:
-            rows += [(copy, 0, True) for copy in copies]
+            rows += [Row(one, copy=True) for one in below]
     return rows

@@ -7,7 +7,6 @@ the lock and the line that caused it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -16,25 +15,13 @@ from tic_tui import bindings
 from tic_tui.model import Demand, Fault, FaultsView, FaultWindow, Key
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome, execstate, faults
+from tic_tui.render.faults import Row
 from tic_tui.render.text import Builder, Line, count
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.widgets.detail import DetailPane
 from tic_tui.widgets.painted import Listing, Painted, tic_app
 from tic_tui.widgets.windowed import WindowTable
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A fault in the list: with how many copies, or itself a copy of the one above."""
-
-    fault: Fault
-    copies: int
-    copy: bool
-
-    @property
-    def key(self) -> Key:
-        return self.fault.key
 
 
 class FaultTable(WindowTable[Row]):
@@ -46,13 +33,14 @@ class FaultTable(WindowTable[Row]):
 
     def show(self, window: FaultWindow, echoes: dict[Key, tuple[Fault, ...]]) -> None:
         """Shows a reading."""
-        rows = [Row(*r) for r in faults.unfolded(window.rows, echoes, self.opened)]
+        rows = faults.unfolded(window.rows, echoes, self.opened)
         self.show_rows(rows, older=window.older, newer=window.newer)
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
         row, app = self.rows[index], tic_app(self)
         return faults.fault_line(
-            row.fault, row.copies, app.clock(), width, app.glyphs, selected=selected, copy=row.copy
+            row.fault, row.copies, app.clock(), width, app.glyphs, selected=selected, copy=row.copy,
+            witnesses=row.witnesses,
         )  # fmt: skip
 
 
@@ -61,28 +49,31 @@ class Cascade(Listing):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.faults: Sequence[Fault] = ()
+        self.rows: Sequence[Row] = ()
         self.first: Fault | None = None
+        self.opened: set[Key] = set()
 
     @property
     def row_count(self) -> int:
-        return len(self.faults)
+        return len(self.rows)
 
     @property
     def selected(self) -> Fault | None:
         """The fault under the cursor."""
-        return self.faults[self.cursor] if self.faults else None
+        return self.rows[self.cursor].fault if self.rows else None
 
-    def show(self, rows: Sequence[Fault], first: Fault | None) -> None:
-        """Shows a reading; the cursor stays on its fault."""
+    def show(self, cascade: Sequence[Fault], first: Fault | None) -> None:
+        """Shows a reading; ranks that say the same are folded. The cursor stays on its fault."""
         was = self.selected
-        self.faults, self.first = rows, first
+        self.rows, self.first = faults.unfolded(cascade, {}, self.opened), first
         if was is not None:
-            self.cursor = next((n for n, f in enumerate(rows) if f.key == was.key), self.cursor)
+            self.cursor = next((n for n, row in enumerate(self.rows) if row.key == was.key), self.cursor)
         self.repaint()
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
-        return faults.cascade_row(self.faults[index], self.first, width, tic_app(self).glyphs, selected=selected)
+        row, glyphs = self.rows[index], tic_app(self).glyphs
+        folded = 0 if row.key in self.opened else row.witnesses
+        return faults.cascade_row(row.fault, self.first, width, glyphs, selected=selected, folded=folded)
 
 
 class FaultsScreen(View):
@@ -155,8 +146,8 @@ class FaultsScreen(View):
         self.query_one("#card", Painted).paint(
             faults.card(view, self._state(view), app.clock(), self.size.width, app.glyphs, tall=tall)
         )
-        self._arrange(view)
         self.cascade.show(view.cascade, view.first)
+        self._arrange(view)
         self.table.show(view.faults, view.echoes)
         if not self._placed and view.first is not None:
             self._placed = True
@@ -169,6 +160,7 @@ class FaultsScreen(View):
         self.table.clear()
         self.table.follows = False
         self.table.opened.clear()
+        self.cascade.opened.clear()
 
     def _nothing(self) -> str:
         app = tic_app(self)
@@ -186,7 +178,7 @@ class FaultsScreen(View):
         self.query_one("#side").display = wide or tall
         cascade = self.size.height >= 16 and len(view.cascade) > 1
         self.cascade.display = self.query_one("#cascade-head").display = cascade
-        self.cascade.styles.height = min(len(view.cascade), max(2, self.size.height // 6))
+        self.cascade.styles.height = min(self.cascade.row_count, max(2, self.size.height // 6))
         if not cascade and self.focused is self.cascade:
             self.set_focus(self.table)
 
@@ -266,9 +258,16 @@ class FaultsScreen(View):
         table.go_to(table.rows[at].key)
 
     def action_fold(self) -> None:
-        row, view = self.table.selected, self.view_shown()
-        if row is None or view is None or not row.copies:
-            tic_app(self).tell("no copy of this line was forwarded")
+        view = self.view_shown()
+        if view is None:
+            return
+        if self.focused is self.cascade and self.cascade.rows:
+            self.cascade.opened ^= {self.cascade.rows[self.cascade.cursor].key}
+            self.refresh_all()
+            return
+        row = self.table.selected
+        if row is None or not (row.copies or row.witnesses):
+            tic_app(self).tell("no copy of this line was forwarded, and no other process says the same")
             return
         self.table.opened ^= {row.key}
         self.table.show(view.faults, view.echoes)
