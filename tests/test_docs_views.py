@@ -28,6 +28,8 @@ PROMISED = {
     "exec_states": "rec_id run_id attempt role rank host pid field claimed observed event_at observed_at path line_no",
     "weight_lifecycle": "rec_id run_id attempt role rank host pid track phase level version duration_s legal event_at path"
     " line_no",
+    "lifecycle_findings": "finding_id rec_id run_id attempt role rank host pid kind severity detail first_step last_step from_at"
+    " until_at path line_no byte_offset source_id generation observed_at",
     "sources": "source_id run_id kind role rank host path generation bytes_read bytes_size lines skipped last_growth_at"
     " state",
     "marks": "rec_id run_id attempt scope target verdict reason who marked_at retracted",

@@ -58,6 +58,7 @@ def check(store: Path) -> None:
     reloads = LOG.read_text().count("Reloading and processing weights took")
     resets = LOG.read_text().count("Successfully reset prefix cache")
     assert ask(store, lifecycle) == [("cold_load", 1), ("reloaded", reloads), ("reset", resets)]
+    assert ask(store, "SELECT kind, line_no FROM lifecycle_findings") == []  # each reload is followed by its reset
     assert ask(store, "SELECT DISTINCT graph_mode FROM mismatches") == [("NONE",)]
 
 

@@ -24,7 +24,7 @@ from tic_daemon.store.writer import Writer
 
 NOON = datetime(2026, 11, 29, 12)
 RULES = (("locks", "L", "always"), ("asks", "S", "if_continues"), ("voids", "E", "never"))
-KEPT = [s.name for name in ("1_place.sql", "2_lock.sql") for s in load(DERIVE / name) if s.kept]
+KEPT = [s.name for name in ("1_place.sql", "2_lock.sql", "3_state.sql") for s in load(DERIVE / name) if s.kept]
 LATE = datetime(2100, 1, 1)
 
 

@@ -2,6 +2,7 @@
 
     schema/derive/1_place.sql    which run, process and attempt the lines of each generation belong to
     schema/derive/2_lock.sql     what each fault does, and against which thresholds records are compared
+    schema/derive/3_state.sql    where the weights of each engine are in their lifecycle, and what is wrong with it
 
 The SQL there is the whole rule; each statement fills a temporary table `t_<name>` from base tables and from the ones
 before it. Afterwards `d_<name>` gets the rows that are new and closes those that no longer hold, in the transaction of
@@ -42,6 +43,7 @@ _PLACE_TABLES = frozenset(
 _FAULT_TABLES = frozenset({"fault", "remote_fault"})
 _BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
 _ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
+_USE_TABLES = frozenset({"exec_state", "mismatch", "step_event"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,13 @@ class Derived:
         self._settings = (float(margin_s), int(staleness))
         self._place = load(folder / "1_place.sql")
         self._lock = load(folder / "2_lock.sql")
+        self._state = load(folder / "3_state.sql")
         self._prints: dict[str, tuple[int, int]] = {}
         self._acting = False  # some fault is more than a mention
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
+        self._living = False  # engines have told of their weights
+        self._stale = False  # what is wrong with engines' weights waits to be asked
         self._retry_at: float | None = None  # when a failure is tried again; None: none stands
         self.changes = 0
         """How often a derived table was changed: records that were read before may read differently then."""
@@ -95,7 +100,7 @@ class Derived:
         """
         import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
-        statements = (*self._place, *self._lock)
+        statements = (*self._place, *self._lock, *self._state)
         text = "\0".join((*(statement.sql for statement in statements), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
         try:
@@ -121,8 +126,9 @@ class Derived:
         except duckdb.Error as error:
             con.execute("ROLLBACK")
             raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
-        self.waiting, self._retry_at = False, None
+        self.waiting, self._stale, self._retry_at = False, False, None
         self._look(con)
+        self._living = _any(con, "t_life_")
 
     def usable(self) -> bool:
         """Whether ticks are derived: not after a failure, until `rebuild` succeeds."""
@@ -155,6 +161,10 @@ class Derived:
             self._settle(con, now)
         elif "device" in names or (self._acting and _BOUND_TABLES & names):
             self.waiting = True  # devices: a kernel line in another store may name one
+        if "weight_phase" in names or (place and self._living):
+            self._ask_lifecycles(con, now)
+        elif self._living and _USE_TABLES & names:
+            self.waiting = self._stale = True  # a use may show a finding; nothing locks by it
 
     def due(self) -> bool:
         """Whether bounds have waited long enough."""
@@ -171,11 +181,18 @@ class Derived:
 
     def _settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         started = time.monotonic()
+        if self._stale:
+            self._ask_lifecycles(con, now)
         _fill(con, self._lock)
         self._store(con, self._lock, now)
         self._look(con)
         ended = time.monotonic()
         self.waiting, self._lazy_after = False, ended + max(LAZY_S, 20 * (ended - started))
+
+    def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        _fill(con, self._state)
+        self._store(con, self._state, now)
+        self._living, self._stale = _any(con, "t_life_"), False
 
     def _look(self, con: duckdb.DuckDBPyConnection) -> None:
         row = con.execute(
@@ -214,6 +231,10 @@ class Derived:
 def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement]) -> None:
     for statement in statements:
         con.execute(statement.sql)
+
+
+def _any(con: duckdb.DuckDBPyConnection, table: str) -> bool:
+    return con.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
 
 def _kept(statements: Iterable[Statement]) -> list[str]:

@@ -95,3 +95,9 @@ FROM (
            p AS (PARTITION BY v.source_id, v.generation, v.proc ORDER BY v.byte_offset, v.rule
                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 );
+
+-- What is wrong with the lifecycle of an engine's weights: schema/derive/3_state.sql.
+CREATE OR REPLACE VIEW lifecycle_findings AS
+SELECT finding_id, rec_id, run_id, attempt, role, rank, host, pid, kind, severity, detail, first_step, last_step, from_at, until_at,
+    path, line_no, byte_offset, source_id, generation, observed_at
+FROM i_finding;
