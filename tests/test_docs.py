@@ -29,7 +29,7 @@ DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sampl
 )
 def test_every_setting_is_documented(section: type) -> None:
     text = (ROOT / "docs/reference/tic-toml.md").read_text()
-    internal = {"base", "file", "line", "poll", "lock", "endpoint", "store", "sources", "runs"}
+    internal = {"base", "file", "line", "poll", "lock", "endpoint", "store", "gpu", "sources", "runs"}
     for field in dataclasses.fields(section):  # type: ignore[arg-type]
         if field.name not in internal:
             assert f"| `{field.name}` |" in text, f"{section.__name__}.{field.name}"

@@ -11,6 +11,7 @@
     [lock]                             # margin_s, staleness; see `LockConfig`
     [endpoint]                         # listen = "auto"; see listen.py
     [store]                            # local_dir, snapshot_s; see `StoreConfig`
+    [gpu]                              # watch, every_s; see `GpuConfig`
 
     [[source]]                         # decides for all files that `path` matches; the last to speak wins
     path = "logs/trainer*.log"
@@ -116,6 +117,19 @@ class StoreConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuConfig:
+    """NVIDIA GPUs of this machine, through NVML (sources/gpu.py).
+
+    Attributes:
+        watch: false: the driver is never asked.
+        every_s: seconds between two readings. Xid and ECC events are told as they happen.
+    """
+
+    watch: bool = True
+    every_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class SourceConfig:
     """One `[[source]]`. None: not said, discovery decides.
 
@@ -168,6 +182,7 @@ class Config:
     lock: LockConfig = field(default_factory=LockConfig)
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
+    gpu: GpuConfig = field(default_factory=GpuConfig)
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
 
@@ -241,6 +256,7 @@ def parse_config(text: str, file: Path) -> Config:
         lock=LockConfig(**reader.section(data, "lock", _LOCK)),
         endpoint=_endpoint(reader.section(data, "endpoint", _ENDPOINT)),
         store=_store(base, reader.section(data, "store", _STORE)),
+        gpu=GpuConfig(**reader.section(data, "gpu", _GPU)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -348,7 +364,7 @@ _TEXT, _TRUTH, _TEXTS = _Kind("text"), _Kind("truth"), _Kind("texts")
 _TOP: dict[str, _Kind] = {
     **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
     **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
-    **dict.fromkeys(("poll", "lock", "endpoint", "store", "source", "run"), _Kind("table")),
+    **dict.fromkeys(("poll", "lock", "endpoint", "store", "gpu", "source", "run"), _Kind("table")),
 }
 _SECONDS = _Kind("number", 0.01, 86400)
 _POLL: dict[str, _Kind] = {
@@ -363,6 +379,7 @@ _LOCK: dict[str, _Kind] = {
 }
 _ENDPOINT: dict[str, _Kind] = {"listen": _Kind("address")}
 _STORE: dict[str, _Kind] = {"local_dir": _TEXT, "snapshot_s": _Kind("number", 0, 86400)}
+_GPU: dict[str, _Kind] = {"watch": _TRUTH, "every_s": _Kind("number", 1, 3600)}
 _SOURCE: dict[str, _Kind] = {
     **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
     "role": _Kind("text", values=ROLES),

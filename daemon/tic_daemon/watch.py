@@ -20,11 +20,14 @@ from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.listen import Listen
 from tic_daemon.live import LiveServer
 from tic_daemon.scan import selftest
+from tic_daemon.scan.events import Fault
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scheduler import Start
 from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.follow import FileFollower
+from tic_daemon.sources.gpu import GpuWatch
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
@@ -136,6 +139,17 @@ class Daemon:
             sources=self._writer.sources(),
             checkpoints=self._writer.checkpoints(),
         )
+        self._gpus: GpuWatch | None = None
+        if config.gpu.watch:
+            stored = self._writer.sources()
+            self._gpus = GpuWatch(
+                config.host or layout.host,
+                str(roots[0].absolute()) if roots else "",
+                config.gpu.every_s,
+                self._kernel_faults,
+                self._follower.wake,
+                stored=stored.get,
+            )
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
@@ -189,6 +203,8 @@ class Daemon:
         self._begin = begun
         try:
             self._exchange.start()
+            if self._gpus is not None:
+                self._gpus.start()
             self._ending.stage = "following"
             if self._live is not None:
                 self._live.start()
@@ -245,12 +261,19 @@ class Daemon:
             self._begin()
         if self._caught_up:
             self._note_zones(deltas)
+        if self._gpus is not None:
+            deltas += self._gpus.take()
         self._caught_up = self._follower.drained()
         self._checkpoints.extend(self._follower.checkpoints())
         if deltas:
             self._began = self._began or began
             self._pending.extend(deltas)
             self._pending_bytes += sum(delta.bytes for delta in deltas)
+
+    def _kernel_faults(self, line: str) -> list[Fault]:
+        """What the rules say of a line of the kernel's log."""
+        events = self._scanner.open(SourceTraits(role="kernel", framework="kernel")).feed(f"{line}\n".encode())
+        return [event for event in events if isinstance(event, Fault)]
 
     def _note_zones(self, deltas: Sequence[SourceDelta]) -> None:
         """Lines that were read as they were written show the zone of stamps that name none."""
@@ -379,6 +402,8 @@ class Daemon:
         ending.stage = "closing the endpoint"
         if self._live is not None:
             self._live.stop()
+        if self._gpus is not None:
+            self._gpus.stop()
         ending.stage = "closing the logs"
         self._follower.close()
         ending.stage = "telling other nodes of faults"

@@ -298,6 +298,91 @@ class Gap:
     detail: str
 
 
+@_value
+class GpuInfo:
+    """What a GPU is, and where in the NVLink fabric; a new row when any of it changes.
+
+    `origin`: nvml | nvidia-smi (a text file). `fabric_state` and `fabric_status` as the driver's words; "" unknown.
+    `mig`: "" (has none), "off", "on". `unread`: what this GPU or driver does not tell, comma-separated.
+    """
+
+    table: ClassVar[str] = "gpu_info"
+    at: At
+    origin: str
+    uuid: str
+    gpu_index: int | None
+    bus: str
+    name: str
+    driver: str
+    fabric_cluster: str
+    fabric_clique: int | None
+    fabric_state: str
+    fabric_status: str
+    fabric_health: str
+    mig: str
+    memory_total: int | None
+    unread: str
+
+
+@_value
+class GpuSample:
+    """One reading. None: the GPU does not tell. Bytes, percent, MHz, degrees Celsius, watts; errors since the driver
+    was loaded.
+
+    `throttle`: reasons that slow the clocks, comma-separated. `why`: first | change | before change | heartbeat.
+    """
+
+    table: ClassVar[str] = "gpu_sample"
+    at: At
+    uuid: str
+    memory_used: int | None
+    memory_total: int | None
+    utilization: int | None
+    sm_clock: int | None
+    memory_clock: int | None
+    throttle: str
+    temperature: int | None
+    power_w: float | None
+    ecc_corrected: int | None
+    ecc_uncorrected: int | None
+    why: str
+
+
+@_value
+class GpuProcess:
+    """A process began or ended to use a GPU (`state`: using | gone).
+
+    `at.pid` is the pid that the process' own log lines print, None if that is not known; `gpu_pid` what the driver
+    says. From /proc, else None or "": `started_at` (UTC), `command`, `out_path` and `err_path` (its stdout and stderr).
+    """
+
+    table: ClassVar[str] = "gpu_process"
+    at: At
+    uuid: str
+    bus: str
+    mig: str
+    gpu_pid: int
+    started_at: datetime | None
+    memory_used: int | None
+    command: str
+    out_path: str
+    err_path: str
+    state: str
+
+
+@_value
+class GpuEvent:
+    """What a GPU told of itself. `kind`: xid | ecc_single | ecc_double | lost | back | silent | driver_lost."""
+
+    table: ClassVar[str] = "gpu_event"
+    at: At
+    uuid: str
+    bus: str
+    kind: str
+    code: str
+    detail: str
+
+
 Event = (
     Mismatch
     | Fault
@@ -315,4 +400,8 @@ Event = (
     | ProcessSeen
     | StampAfter
     | Gap
+    | GpuInfo
+    | GpuSample
+    | GpuProcess
+    | GpuEvent
 )

@@ -159,7 +159,7 @@ class Derived:
             self._store(con, self._place, now)
         if place or _FAULT_TABLES & names or (self._asking and _ALIVE_TABLES & names):
             self._settle(con, now)
-        elif "device" in names or (self._acting and _BOUND_TABLES & names):
+        elif {"device", "gpu_process"} & names or (self._acting and _BOUND_TABLES & names):
             self.waiting = True  # devices: a kernel line in another store may name one
         if "weight_phase" in names or (place and self._living):
             self._ask_lifecycles(con, now)

@@ -34,7 +34,7 @@ CREATE OR REPLACE TEMP TABLE t_place AS
 WITH src AS MATERIALIZED (
     SELECT source_id, kind, host, root, path, role, rank, pid, coalesce(single_process, false) AS single_process,
         coalesce(stream, '') AS stream, coalesce(console, false) AS console, run_hint, run_how, zone_s
-    FROM b_source
+    FROM b_source WHERE kind <> 'gpu' -- one tells of all runs of a host
 ),
 seen AS MATERIALIZED (
     SELECT source_id, generation, proc, min(byte_offset) AS first_off, max(pid) AS pid,
@@ -43,6 +43,7 @@ seen AS MATERIALIZED (
     FROM (
         SELECT source_id, generation, proc, byte_offset, pid, stamp, stamp_utc, true AS first_line FROM b_process_seen
         UNION ALL SELECT source_id, generation, proc, byte_offset, pid, NULL, NULL, false FROM b_fault
+        WHERE source_id NOT IN (SELECT source_id FROM b_source WHERE kind = 'gpu')
     ) GROUP BY source_id, generation, proc
 ),
 shown AS (

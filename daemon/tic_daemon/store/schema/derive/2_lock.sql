@@ -1,6 +1,38 @@
 -- What each fault does, and the thresholds against which records are compared: see ../../derive.py.
 
--- GPUs that processes of each run use, told by their lines; and when each attempt began: the first stamped first line of a
+-- Processes on GPUs as the driver names them, joined to the run whose log they write: by the file that their stdout or
+-- stderr is, else by the pid that their lines print. Pids are used again: the log's first line must tell a time within the
+-- life of the process. Of several runs, none is meant.
+CREATE OR REPLACE TEMP TABLE t_gpu_use AS
+WITH life AS MATERIALIZED (
+    SELECT host, uuid, gpu_pid, started_at, any_value(bus) AS bus, any_value(pid) AS pid, any_value(out_path) AS out_path,
+        any_value(err_path) AS err_path, max(epoch_us(stamp)) FILTER (WHERE state = 'gone') AS gone_us
+    FROM b_gpu_process WHERE started_at IS NOT NULL GROUP BY host, uuid, gpu_pid, started_at
+),
+place AS MATERIALIZED (
+    SELECT host, path, pid, run_id, lo_attempt, hi_attempt, rank, console, declared_single,
+        CASE WHEN first_utc OR zone_s IS NOT NULL
+             THEN epoch_us(first_stamp) - CASE WHEN first_utc THEN 0 ELSE zone_s::BIGINT * 1000000 END END AS first_us
+    FROM t_place WHERE kind = 'file'
+),
+by_path AS (
+    SELECT DISTINCT l.host, l.uuid, l.gpu_pid, l.started_at, l.bus, p.run_id, p.lo_attempt, p.hi_attempt,
+        CASE WHEN p.declared_single THEN p.rank END AS rank
+    FROM life l JOIN place p ON p.host = l.host AND p.path IN (l.out_path, l.err_path)
+    WHERE coalesce(p.pid = l.pid, true)
+),
+by_pid AS (
+    SELECT DISTINCT l.host, l.uuid, l.gpu_pid, l.started_at, l.bus, p.run_id, p.lo_attempt, p.hi_attempt, p.rank
+    FROM life l JOIN place p ON p.host = l.host AND p.pid = l.pid AND NOT p.console
+    WHERE p.first_us >= epoch_us(l.started_at) - 2000000 AND p.first_us <= coalesce(l.gone_us, 4611686018427387904)
+      AND (l.host, l.uuid, l.gpu_pid, l.started_at) NOT IN (SELECT (host, uuid, gpu_pid, started_at) FROM by_path)
+)
+SELECT host, uuid, bus, gpu_pid, started_at, min(run_id) AS run_id, min(lo_attempt) AS lo_attempt, max(hi_attempt) AS hi_attempt,
+    CASE WHEN count(DISTINCT rank) = 1 THEN min(rank) END AS rank
+FROM (SELECT * FROM by_path UNION ALL SELECT * FROM by_pid)
+GROUP BY host, uuid, bus, gpu_pid, started_at HAVING count(DISTINCT run_id) = 1;
+
+-- GPUs that processes of each run use, told by their lines or by the driver; and when each attempt began: the first stamped first line of a
 -- process of it. Of this store; what other stores say of theirs is in t_told_place_.
 CREATE OR REPLACE TEMP TABLE t_device AS
 SELECT DISTINCT run_id, lo_attempt, hi_attempt, split_part(lower(node), '.', 1) AS node, lower(bus) AS bus
@@ -10,6 +42,8 @@ FROM (
     JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
         AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
     WHERE v.bus <> ''
+    UNION ALL
+    SELECT run_id, lo_attempt, hi_attempt, bus, host FROM t_gpu_use WHERE bus <> ''
 ) WHERE node <> '';
 
 CREATE OR REPLACE TEMP TABLE t_began AS
@@ -62,7 +96,7 @@ CREATE OR REPLACE TEMP TABLE t_fault AS
 WITH place AS MATERIALIZED (SELECT * FROM t_place),
 placed AS MATERIALIZED (
     SELECT f.rec_id, f.host, f.source_id, f.generation, f.byte_offset, f.proc, f.pid, f.kind, f.verdict,
-        f.text, lower(f.bus) AS bus, lower(f.node) AS node, p.run_id, p.run_how, p.root, p.wkey, p.ekey, p.declared_single, p.console, p.lo_attempt,
+        f.text, f.code, f.source_id IN (SELECT source_id FROM b_source WHERE kind = 'gpu') AS nvml, lower(f.bus) AS bus, lower(f.node) AS node, p.run_id, p.run_how, p.root, p.wkey, p.ekey, p.declared_single, p.console, p.lo_attempt,
         p.hi_attempt, p.cut_attempt, p.stream0, CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END AS estream,
         p.pid AS file_pid,
         -- torchrun's tee names a process by its role and local rank: default3.
@@ -226,16 +260,29 @@ forwarded AS (
                  ELSE o.alone AND NOT t.declared_single AND (t.pid IS NULL OR o.pid IS NULL) AND o.rank = t.rank END
     GROUP BY t.rec_id
 ),
+-- The driver tells of an Xid what the kernel's log says as well. The log's line acts, if it tells a time; else this one.
+nvml_echo AS (
+    SELECT n.rec_id, min(k.rec_id) AS echo_of
+    FROM timed n
+    JOIN gpu ng ON ng.rec_id = n.rec_id
+    JOIN gpu kg ON kg.rec_id <> n.rec_id AND kg.gpu = ng.gpu AND kg.host = ng.host
+    JOIN timed k ON k.rec_id = kg.rec_id AND k.kind = n.kind AND k.code = n.code AND NOT k.nvml
+        AND k.verdict = 'confirmed' AND k.lo_clk = 0 AND k.hi_clk = 0
+    CROSS JOIN t_lock_setting_ g
+    WHERE n.nvml AND k.lo_us <= n.hi_us + g.margin_us AND k.hi_us + g.margin_us >= n.lo_us
+    GROUP BY n.rec_id
+),
 fault AS MATERIALIZED (
     SELECT t.* REPLACE (coalesce(m.run_id, t.run_id) AS run_id, coalesce(m.lo_attempt, t.lo_attempt, 1) AS lo_attempt,
                         coalesce(m.hi_attempt, t.hi_attempt, 1) AS hi_attempt,
                         CASE WHEN m.rec_id IS NULL OR m.own THEN t.ekey ELSE 'mapped' END AS ekey),
         NOT t.node_scope OR m.run_id IS NOT NULL AS mapped, coalesce(m.loose, false) AS loose,
-        coalesce(o.rec_id, w.echo_of) AS echo_of,
-        t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND coalesce(o.rec_id, w.echo_of) IS NULL AS acts
+        coalesce(o.rec_id, w.echo_of, e.echo_of) AS echo_of,
+        t.verdict = 'confirmed' AND (NOT t.node_scope OR m.run_id IS NOT NULL) AND coalesce(o.rec_id, w.echo_of, e.echo_of) IS NULL AS acts
     FROM timed t
     LEFT JOIN given m ON m.rec_id = t.rec_id
     LEFT JOIN forwarded w ON w.rec_id = t.rec_id
+    LEFT JOIN nvml_echo e ON e.rec_id = t.rec_id
     CROSS JOIN t_lock_setting_ g
     LEFT JOIN original o ON o.run_id = CASE WHEN t.console THEN t.run_id END AND o.pid = t.pid AND o.kind = t.kind AND o.text = t.text
         AND o.lo_us <= coalesce(CASE WHEN t.hi_clk = 0 THEN t.hi_us + g.margin_us END, 4611686018427387904)

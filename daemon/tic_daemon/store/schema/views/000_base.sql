@@ -141,6 +141,19 @@ SELECT * FROM env_seen
 WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
+-- Of GPUs nothing is provisional.
+CREATE OR REPLACE VIEW b_gpu_info AS
+SELECT * FROM gpu_info WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_gpu_sample AS
+SELECT * FROM gpu_sample WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_gpu_process AS
+SELECT * FROM gpu_process WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_gpu_event AS
+SELECT * FROM gpu_event WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_store AS SELECT * FROM store;
 
 -- Rules are those of today, also for old rows: a fault that is classed anew is classed anew in the past as well.

@@ -40,6 +40,11 @@ SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_device
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 
+CREATE OR REPLACE VIEW i_gpu_use AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_gpu_use
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
 CREATE OR REPLACE VIEW i_began AS
 SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_began
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)

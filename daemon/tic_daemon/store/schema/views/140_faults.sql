@@ -2,7 +2,8 @@
 
 CREATE OR REPLACE VIEW faults AS
 WITH place AS MATERIALIZED (
-    SELECT DISTINCT source_id, path, rank, zone_s FROM i_place
+    SELECT DISTINCT source_id, path, rank, zone_s, kind FROM i_place
+    UNION ALL SELECT source_id, path, NULL, NULL, kind FROM b_source WHERE kind = 'gpu'
 )
 SELECT f.rec_id, j.run_id, j.lo_attempt AS attempt, j.severity, f.kind, j.now_verdict AS verdict, j.locking AS locks,
     coalesce(f.proc_rank, s.rank) AS rank, f.pid, f.host, f.code, f.step, f.text, j.echo_of, s.path, f.line_no, f.byte_offset,
@@ -11,6 +12,7 @@ SELECT f.rec_id, j.run_id, j.lo_attempt AS attempt, j.severity, f.kind, j.now_ve
     f.observed_at, r.title,
     CASE WHEN f.verdict = 'confirmed' AND NOT j.mapped THEN 'GPU not mapped to this run'
          WHEN j.now_verdict = 'refuted' THEN 'its process finished GPU work afterwards'
+         WHEN j.echo_of IS NOT NULL AND s.kind = 'gpu' THEN 'the kernel''s log tells it, too'
          WHEN j.echo_of IS NOT NULL THEN 'a copy of a worker''s own line'
          WHEN f.verdict <> 'confirmed' THEN 'only confirmed lines act'
          WHEN NOT j.has_rule THEN 'no rule knows this kind: it locks until one does'
