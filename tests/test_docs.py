@@ -23,6 +23,7 @@ DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sampl
         config.LockConfig,
         config.EndpointConfig,
         config.StoreConfig,
+        config.GpuConfig,
         config.SourceConfig,
         config.RunConfig,
     ],
