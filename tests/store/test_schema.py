@@ -80,6 +80,11 @@ def test_event_table_has_the_shared_columns_then_the_event_s_fields(
         assert sql_type == SQL_TYPES[base], name
 
 
+def test_migrations_are_numbered_without_a_gap() -> None:
+    numbers = [number for number, _ in migrate.migrations()]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
 def test_at_is_stored_whole(con: duckdb.DuckDBPyConnection) -> None:
     renamed = {"rank": "proc_rank"}
     assert {renamed.get(field.name, field.name) for field in dataclasses.fields(ev.At)} <= set(SHARED)
