@@ -303,8 +303,9 @@ class Facts:
 
     Attributes:
         verdict: of view `liveness`: moving | console only silent | quiet | silent everywhere | ended; "" unknown.
-        moved_last: what moved last, of the same view: step | worker log | console | nothing.
+        moved_last: what moved last, of the same view: step | checkpoint | worker log | console | nothing.
         moved_at: when that was.
+        why: the verdict in words, of the same view. checkpoint_at: when the last checkpoint was written.
         steps_per_s: over the newest steps that were seen; None with fewer than two.
         ranks_watched, ranks_expected: of view `coverage`.
     """
@@ -315,6 +316,8 @@ class Facts:
     steps_per_s: float | None = None
     ranks_watched: int = 0
     ranks_expected: int = 0
+    why: Safe = NOTHING
+    checkpoint_at: datetime | None = None
 
     @property
     def coverage(self) -> str:

@@ -147,11 +147,17 @@ def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
     """How each run goes on. `until`: naive UTC, about the newest row: rates are of the time before it."""
     found: dict[str, dict[str, Any]] = {}
     rows = everything(
-        reader, "SELECT run_id, verdict, moved_last, greatest(worker_at, console_at, step_at) AS at FROM liveness"
+        reader,
+        "SELECT run_id, verdict, moved_last, greatest(worker_at, console_at, step_at, checkpoint_at) AS at, why,"
+        " checkpoint_at FROM liveness",
     )
-    for run_id, verdict, moved_last, at in rows:
-        held = found.setdefault(run_id, {"verdict": verdict, "moved_last": moved_last, "moved_at": at})
-        held["verdict"] = min(held["verdict"], verdict, key=_VERDICTS.index)
+    for run_id, verdict, moved_last, at, why, saved in rows:
+        held = found.setdefault(
+            run_id, {"verdict": verdict, "moved_last": moved_last, "moved_at": at, "why": why, "saved": saved}
+        )
+        if _VERDICTS.index(verdict) < _VERDICTS.index(held["verdict"]):
+            held["verdict"], held["why"] = verdict, why
+        held["saved"] = max((s for s in (held["saved"], saved) if s is not None), default=None)
         if at is not None and (held["moved_at"] is None or at > held["moved_at"]):
             held["moved_at"], held["moved_last"] = at, moved_last
     ranks: dict[str, dict[int, bool]] = {}
@@ -162,7 +168,7 @@ def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
     return {
         run_id: Facts(
             safe(held["verdict"]), safe(held["moved_last"]), held["moved_at"], rates.get(run_id),
-            sum(ranks.get(run_id, {}).values()), len(ranks.get(run_id, {})),
+            sum(ranks.get(run_id, {}).values()), len(ranks.get(run_id, {})), safe(held["why"] or ""), held["saved"],
         )
         for run_id, held in found.items()
     }  # fmt: skip

@@ -51,7 +51,7 @@ CREATE TABLE metrics (step BIGINT);
 CREATE TABLE exec_states (source_id BIGINT, generation INTEGER, byte_offset BIGINT, field VARCHAR, observed VARCHAR);
 CREATE TABLE coverage (run_id VARCHAR, rank INTEGER, watched BOOLEAN);
 CREATE TABLE liveness (run_id VARCHAR, verdict VARCHAR, worker_at TIMESTAMP, console_at TIMESTAMP, step_at TIMESTAMP,
-  moved_last VARCHAR);
+  moved_last VARCHAR, checkpoint_at TIMESTAMP, why VARCHAR);
 CREATE VIEW run_states AS SELECT run_id, attempt, state, locked, first_fault_rec_id, 's1' AS store_id, faults, marked,
   named_by_us, last_observed_at AS last_growth_at, 0 AS remote_faults, NULL::VARCHAR AS first_fault_origin FROM runs;
 CREATE VIEW attempt_states AS SELECT run_id, attempt, first_fault_rec_id,
@@ -207,6 +207,11 @@ class FakeStore:
                 [50 + n, track, phase, level, version, 20 + n, 1000 * n, NOW, NOW],
             )
         self.write("INSERT INTO steps SELECT 'grpo-tiny-a', range FROM range(20)")
+        self.write(
+            "INSERT INTO liveness VALUES ('ppo-qwen3-8b-dapo-longer-name', 'quiet', ?, NULL, ?, 'worker log', ?,"
+            " 'nothing has moved for 90 s, the worker log last; a step usually takes 12 s')",
+            [NOW - timedelta(seconds=90), NOW - timedelta(seconds=100), NOW - timedelta(minutes=7)],
+        )
         self.mark("mark-1", "grpo-tiny-a")
         self.grow()
 

@@ -95,6 +95,37 @@ def test_a_value_older_than_its_usual_interval_says_so_in_words() -> None:
     assert "12 s/step" in line and "newest number 5 min old" in line and "3 of 4 ranks watched" in line
 
 
+def test_how_a_run_goes_on_is_said_with_its_reason_and_never_as_hung() -> None:
+    at = NOW.replace(tzinfo=None)
+    facts = Facts(
+        verdict=safe("quiet"), moved_last=safe("step"), moved_at=at - timedelta(minutes=4),
+        why=safe("nothing has moved for 4 min, the step last; a step usually takes 12 s"),
+        checkpoint_at=at - timedelta(minutes=11),
+    )  # fmt: skip
+    about = plain(liveness.about(_run("quiet"), facts, NOW, 120, UNICODE))
+    assert about.strip() == f"{UNICODE.quiet} quiet: {facts.why}  last checkpoint 10 min ago"
+    narrow = plain(liveness.about(_run("quiet"), facts, NOW, 82, UNICODE))
+    assert str(facts.why) in narrow and "checkpoint" not in narrow, "why it is said goes before the checkpoint"
+    wide = plain(liveness.line(_run("quiet"), facts, None, NOW, 160, UNICODE))
+    assert str(facts.why) in wide and "checkpoint 10 min ago" in wide
+    small = plain(liveness.line(_run("quiet"), facts, None, NOW, 80, UNICODE))
+    assert "step moved last, 2 min" in small, "the reason is longer than the line"
+
+
+def test_of_several_stores_the_one_that_moves_says_why() -> None:
+    store = FakeStore()
+    store.run("r")
+    rows = [
+        ("silent everywhere", "nothing has moved for 3 h", None),
+        ("moving", "the step moved 2 s ago", NOW.replace(tzinfo=None)),
+    ]
+    for verdict, why, saved in rows:
+        store.write("INSERT INTO liveness VALUES ('r', ?, NULL, NULL, ?, 'step', ?, ?)", [verdict, saved, saved, why])
+    facts = RunsReading().view(store.open(""), Ask(Demand(), "", None, math.inf)).facts["r"]
+    assert (facts.verdict, facts.why) == ("moving", "the step moved 2 s ago")
+    assert facts.checkpoint_at == facts.moved_at == NOW.replace(tzinfo=None)
+
+
 def test_four_states_are_four_words_and_glyphs() -> None:
     for glyphs in (UNICODE, ASCII):
         states = ("moving", "silent", "ended", "unreadable")

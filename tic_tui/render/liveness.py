@@ -8,7 +8,7 @@ from typing import Final
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Facts, Run
-from tic_tui.render.text import Builder, Line
+from tic_tui.render.text import Builder, Line, clean, width_of
 
 _LATE: Final = 3.0  # usual intervals without a new value
 _LEAST_S: Final = 30.0  # a value younger than this is never late
@@ -51,14 +51,33 @@ def line(run: Run, facts: Facts, newest: datetime | None, now: datetime, width: 
     b.add_if_fits(f"  {step}", "text").add_if_fits(f"  {_rate(facts)}", "text")
     if slow := late(newest, run, facts, now):
         b.add_if_fits(f"  newest number {slow}", "stale")
-    if facts.verdict == "console only silent":
-        b.add_if_fits("  only its console is silent", "stale")
-    if facts.moved_last and facts.moved_last != "nothing":
+    why = f"  {facts.why}" if facts.verdict not in {"", "moving"} and facts.why else ""
+    if why and width_of(clean(why, glyphs)) <= b.room:
+        b.add(why, "dim" if facts.verdict == "ended" else "stale")
+    elif facts.moved_last and facts.moved_last != "nothing":
         b.add_if_fits(f"  {facts.moved_last} moved last, {age(facts.moved_at, now)}", "dim")
+    if facts.checkpoint_at is not None:
+        b.add_if_fits(f"  checkpoint {ago(facts.checkpoint_at, now)}", "dim")
     if facts.coverage:
         full = facts.ranks_watched >= facts.ranks_expected
         b.add_if_fits(f"  {facts.coverage}", "dim" if full else "stale")
     return b.line()
+
+
+def ago(at: datetime | None, now: datetime) -> str:
+    """An age as a phrase: now, 5 min ago, unknown."""
+    old = age(at, now)
+    return old if old in {"now", "unknown"} else f"{old} ago"
+
+
+def about(run: Run, facts: Facts, now: datetime, width: int, glyphs: Glyphs) -> Line:
+    """Below the list of runs: how the chosen one goes on and why that is said, and its last checkpoint."""
+    b = Builder(width, glyphs).add(f" {glyphs.state(run.state)} {facts.verdict or run.state}", tone_of(run.state))
+    saved = f"  last checkpoint {ago(facts.checkpoint_at, now)}" if facts.checkpoint_at is not None else ""
+    why = f": {facts.why}" if facts.why else ""
+    if width_of(clean(why, glyphs)) + width_of(saved) > b.room:  # why it is said goes before the checkpoint
+        saved = saved if not why else ""
+    return b.add(why, "text").add(saved, "dim").line()
 
 
 def _rate(facts: Facts) -> str:

@@ -1,7 +1,7 @@
 """Screen 1: one line a run. Narrow screens lose columns in a stated order, never in the middle of a word:
 
-what is late in words, ranks, metric name, rate, attempt, marks, faults, step, age. State, lock, run and the newest
-number stay to the end.
+what is late in words, the last checkpoint, ranks, metric name, rate, attempt, marks, faults, step, age. State, lock,
+run and the newest number stay to the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOCK: Final = 9
 # (name, cells, dropped below this width)
 _COLUMNS: Final = (
     ("age", 7, 50), ("step", 7, 58), ("faults", 6, 70), ("marks", 6, 88), ("att", 4, 92), ("rate", 11, 104),
-    ("metric", 15, 128), ("ranks", 9, 140), ("late", 34, 180),
+    ("metric", 15, 128), ("ranks", 9, 140), ("saved", 10, 152), ("late", 34, 180),
 )  # fmt: skip
 _VALUE: Final = 16
 
@@ -87,6 +87,8 @@ def header(width: int, state: int, glyphs: Glyphs) -> Line:
         b.cell("rate", 11, "head", right=True)
     if has("ranks", width):
         b.cell("watched", 9, "head", right=True)
+    if has("saved", width):
+        b.cell("checkpoint", 10, "head", right=True)
     if has("age", width):
         b.cell("age", 7, "head")
     if has("late", width):
@@ -122,6 +124,9 @@ def row(
         b.cell(per_step(facts.steps_per_s if facts is not None else None), 11, "dim", right=True)
     if has("ranks", width):
         b.cell(*_ranks(facts), right=True)
+    if has("saved", width):
+        saved = facts.checkpoint_at if facts is not None else None
+        b.cell("-" if saved is None else age(saved, now), 10, "dim", right=True)
     if has("age", width):
         old = age(run.last_observed_at, now)
         b.cell(old, 7, "stale" if slow else "dim")

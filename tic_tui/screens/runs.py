@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from tic_tui import bindings
 from tic_tui.model import Demand
-from tic_tui.render import chrome, runs
+from tic_tui.render import chrome, liveness, runs
 from tic_tui.render.text import some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import RunList
@@ -24,6 +24,7 @@ class RunsScreen(View):
     def body(self) -> ComposeResult:
         yield Painted(id="head")
         yield RunList(id="runs")
+        yield Painted(id="about")
         yield Painted(id="empty")
 
     def on_mount(self) -> None:
@@ -46,6 +47,7 @@ class RunsScreen(View):
         empty.display = not has_runs
         head = [runs.header(self.size.width, listing.state_width, app.glyphs)] if has_runs else []
         self.query_one("#head", Painted).paint(head)
+        self._about()
         if not has_runs:
             if listing is not self.focused:
                 listing.focus()
@@ -54,6 +56,18 @@ class RunsScreen(View):
             empty.paint(runs.empty(read, trouble, app.target, self.size.width, app.glyphs))
         elif self.focused is None:
             listing.focus()
+
+    def _about(self) -> None:
+        """How the run under the cursor goes on, where there is a line for it."""
+        app, run, panel = tic_app(self), self.query_one(RunList).selected, self.query_one("#about", Painted)
+        facts = app.runs_view.facts.get(run.run_id) if app.runs_view is not None and run is not None else None
+        if run is None or facts is None or self.size.height < 16:
+            panel.paint([])
+        else:
+            panel.paint([liveness.about(run, facts, app.clock(), self.size.width, app.glyphs)])
+
+    def on_listing_moved(self) -> None:
+        self._about()
 
     def demand(self) -> Demand:
         return Demand("runs")
