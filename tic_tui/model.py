@@ -233,6 +233,61 @@ class PhaseChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """A line of view `lifecycle_findings`, with the length of the line that shows it."""
+
+    finding_id: str
+    rec_id: int
+    run_id: str
+    attempt: int
+    role: Safe | None
+    rank: int | None
+    host: Safe | None
+    pid: int | None
+    kind: Safe
+    severity: Safe | None
+    detail: Safe
+    first_step: int | None
+    last_step: int | None
+    from_at: datetime | None
+    until_at: datetime | None
+    path: str | None  # not yet safe, as `Mismatch.path`
+    line_no: int
+    byte_offset: int
+    observed_at: datetime
+    byte_length: int
+
+    @property
+    def place(self) -> str:
+        """Where its line is: path:line."""
+        return f"{self.path or 'unknown'}:{self.line_no}"
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A line of view `gpus`: bytes, percent, watts."""
+
+    host: Safe | None
+    gpu_index: int | None
+    uuid: Safe | None
+    name: Safe | None
+    rank: int | None
+    pid: int | None
+    memory_used: int | None
+    memory_total: int | None
+    utilization: float | None
+    throttle: Safe | None
+    ecc_uncorrected: int | None
+    last_xid: Safe | None
+    read_at: datetime | None
+    observed_at: datetime
+    why: Safe | None
+
+
+Item = Mismatch | Fault | Finding  # what can be opened: it stands somewhere in a log
+
+
+@dataclass(frozen=True, slots=True)
 class Mark:
     """A line of view `marks`."""
 
@@ -308,6 +363,7 @@ class Facts:
         why: the verdict in words, of the same view. checkpoint_at: when the last checkpoint was written.
         steps_per_s: over the newest steps that were seen; None with fewer than two.
         ranks_watched, ranks_expected: of view `coverage`.
+        findings: how many of the weights' lifecycle, of view `lifecycle_findings`.
     """
 
     verdict: Safe = NOTHING
@@ -318,6 +374,7 @@ class Facts:
     ranks_expected: int = 0
     why: Safe = NOTHING
     checkpoint_at: datetime | None = None
+    findings: int = 0
 
     @property
     def coverage(self) -> str:
@@ -382,6 +439,8 @@ class RunView:
     read_at: datetime
     facts: Facts = Facts()
     counted: Search = Search()
+    findings: tuple[Finding, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     changes: tuple[PhaseChange, ...] = ()  # the newest of the weights' lifecycle, each process' in the order of its log
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:
@@ -496,6 +555,7 @@ _RAW = frozenset(
         "origin_store_id",
         "incident_store_id",
         "first_fault_store_id",
+        "finding_id",
         "path",
     }
 )

@@ -54,6 +54,7 @@ class Place:
     length: int
     line_no: int
     raw: str
+    unkept: bool = False  # the store holds no bytes of it: whatever whole line stands there is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +176,11 @@ def _read(place: Place, path: bytes, lines: int) -> Neighbours:
         os.close(descriptor)
     before = data[: place.offset - start]
     record = data[place.offset - start : behind - start]
-    if not holds(record, place.raw, whole=place.length <= SPAN):
+    if place.unkept:
+        ends = record.endswith(b"\n") or data[behind - start : behind - start + 1] in {b"", b"\n", b"\r"}
+        if not record or not (place.offset == 0 or before.endswith(b"\n")) or not ends:
+            raise _Unusable(_CHANGED)
+    elif not holds(record, place.raw, whole=place.length <= SPAN):
         raise _Unusable(_CHANGED)
     after = data[behind - start :]
     return Neighbours(place, _lines(place, before, record, after, start, lines), os.fsdecode(path))

@@ -16,6 +16,8 @@ from tic_tui.model import (
     ExecField,
     Facts,
     Fault,
+    Finding,
+    Gpu,
     Key,
     Mark,
     Mismatch,
@@ -35,6 +37,7 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0  # the feed waits, the screen does not
 FAULTS: Final = 100  # faults listed on screen 2; the count beside them says how many there are
+FINDINGS: Final = 200
 PHASES: Final = 24  # newest phases of a process' lifecycle on screen 2
 PHASES_OF_ALL: Final = 5000
 MOST: Final = 100_000
@@ -164,11 +167,14 @@ def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
     for run_id, rank, watched in everything(reader, "SELECT run_id, rank, watched FROM coverage"):
         of_run = ranks.setdefault(run_id, {})
         of_run[rank] = of_run.get(rank, False) or watched
-    rates = _rates(reader, until)
+    rates, wrong = _rates(reader, until), findings_of_runs(reader)
+    for run_id in wrong:
+        found.setdefault(run_id, {"verdict": "", "moved_last": "", "moved_at": None, "why": "", "saved": None})
     return {
         run_id: Facts(
             safe(held["verdict"]), safe(held["moved_last"]), held["moved_at"], rates.get(run_id),
             sum(ranks.get(run_id, {}).values()), len(ranks.get(run_id, {})), safe(held["why"] or ""), held["saved"],
+            wrong.get(run_id, 0),
         )
         for run_id, held in found.items()
     }  # fmt: skip
@@ -282,6 +288,32 @@ def phase_changes(reader: Reader, run_id: str) -> tuple[PhaseChange, ...]:
     order = f"ORDER BY observed_at DESC, rec_id DESC LIMIT {PHASES_OF_ALL}"
     rows = rows_of(reader, PhaseChange, source, (run_id, PHASES), order)
     return tuple(sorted(rows, key=lambda c: (*map(str, c.process), c.generation, c.byte_offset, c.rec_id)))
+
+
+def findings(reader: Reader, run_id: str) -> tuple[Finding, ...]:
+    """What is wrong with the weights' lifecycle: the newest, oldest first."""
+    source = (
+        "(SELECT f.*, coalesce(w.byte_length, 0) AS byte_length FROM lifecycle_findings f LEFT JOIN"
+        " (SELECT rec_id, max(byte_length) AS byte_length FROM weight_lifecycle WHERE run_id = ? GROUP BY rec_id) w"
+        " ON w.rec_id = f.rec_id WHERE f.run_id = ?)"
+    )
+    order = f"ORDER BY observed_at DESC, finding_id LIMIT {FINDINGS}"
+    rows = rows_of(reader, Finding, source, (run_id, run_id), order)
+    return tuple(sorted(rows, key=lambda f: (f.observed_at, f.path or "", f.byte_offset, f.finding_id)))
+
+
+def findings_of_runs(reader: Reader) -> dict[str, int]:
+    """How many findings each run has."""
+    found: dict[str, int] = {}
+    for run_id, number in everything(reader, "SELECT run_id, count(*) AS n FROM lifecycle_findings GROUP BY run_id"):
+        found[run_id] = found.get(run_id, 0) + number
+    return found
+
+
+def gpus(reader: Reader, run_id: str) -> tuple[Gpu, ...]:
+    """The GPUs that processes of the run use."""
+    rows = rows_of(reader, Gpu, "gpus WHERE run_id = ?", (run_id,), f"ORDER BY host, gpu_index, uuid LIMIT {FINDINGS}")
+    return tuple(rows)
 
 
 def steps(reader: Reader, run_id: str) -> Steps:

@@ -273,6 +273,7 @@ class RunReading:
         self._first = Paced(self._first_fault)
         self._about: State | None = None
         self._exec = Paced(lambda reader: (queries.exec_fields(reader, run_id), queries.phases(reader, run_id)))
+        self._findings = Paced(lambda reader: (queries.findings(reader, run_id), queries.gpus(reader, run_id)))
         self._changes = Paced(lambda reader: queries.phase_changes(reader, run_id))
         self._steps = Paced(lambda reader: queries.steps(reader, run_id))
         self._sources = Paced(lambda reader: queries.sources(reader, run_id))
@@ -303,6 +304,7 @@ class RunReading:
         run = _run(self._about, groups.values(), lines.steps.groups().values())
         found, phases = self._exec.get(reader, ask)
         window = page.window()
+        findings, gpus = self._findings.get(reader, ask)
         return RunView(
             run=run,
             standings=_standings(groups),
@@ -320,6 +322,8 @@ class RunReading:
             read_at=_now(),
             facts=self._facts.get(reader, ask).get(self._run_id, Facts()),
             counted=lines.records.search,
+            findings=findings,
+            gpus=gpus,
             changes=self._changes.get(reader, ask),
         )
 

@@ -38,8 +38,15 @@ CREATE TABLE exec_state_now (run_id VARCHAR, attempt INTEGER, role VARCHAR, rank
 CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DEFAULT 1, role VARCHAR, rank INTEGER,
   host VARCHAR DEFAULT 'node1', pid BIGINT, track VARCHAR, phase VARCHAR, level VARCHAR, version VARCHAR,
   legal BOOLEAN DEFAULT true, path VARCHAR DEFAULT '/logs/rollout.log', line_no BIGINT DEFAULT 1,
-  generation INTEGER DEFAULT 0, byte_offset BIGINT DEFAULT 0, event_at TIMESTAMP,
-  observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
+  generation INTEGER DEFAULT 0, byte_offset BIGINT DEFAULT 0, byte_length BIGINT DEFAULT 80,
+  event_at TIMESTAMP, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
+CREATE TABLE lifecycle_findings (finding_id VARCHAR, rec_id BIGINT, run_id VARCHAR, attempt INTEGER, role VARCHAR,
+  rank INTEGER, host VARCHAR, pid BIGINT, kind VARCHAR, severity VARCHAR, detail VARCHAR, first_step BIGINT,
+  last_step BIGINT, from_at TIMESTAMP, until_at TIMESTAMP, path VARCHAR, line_no BIGINT, byte_offset BIGINT,
+  observed_at TIMESTAMP);
+CREATE TABLE gpus (host VARCHAR, gpu_index INTEGER, uuid VARCHAR, name VARCHAR, run_id VARCHAR, rank INTEGER, pid BIGINT,
+  memory_used BIGINT, memory_total BIGINT, utilization DOUBLE, throttle VARCHAR, ecc_uncorrected BIGINT, last_xid VARCHAR,
+  read_at TIMESTAMP, observed_at TIMESTAMP, why VARCHAR);
 CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, scope VARCHAR, target VARCHAR,
   verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
 CREATE TABLE steps (run_id VARCHAR, step BIGINT);
@@ -206,6 +213,17 @@ class FakeStore:
                 " byte_offset, event_at, observed_at) VALUES (?, 'grpo-tiny-a', 'rollout', 0, 4521, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [50 + n, track, phase, level, version, 20 + n, 1000 * n, NOW, NOW],
             )
+        self.write(
+            "INSERT INTO lifecycle_findings VALUES ('f1', 52, 'grpo-tiny-a', 1, 'rollout', 0, 'node1', 4521,"
+            " 'reset_refused', 'N', 'the prefix cache was not reset, because requests still held blocks of it', 12, 14,"
+            " ?, NULL, '/logs/rollout.log', 22, 2000, ?)",
+            [NOW, NOW],
+        )
+        self.write(
+            "INSERT INTO gpus VALUES ('node1', 3, 'GPU-3', 'NVIDIA H200', 'grpo-tiny-a', 3, 4524, ?, ?, 87, '', 0, '31', ?,"
+            " ?, '')",
+            [90 << 30, 139 << 30, NOW, NOW],
+        )
         self.write("INSERT INTO steps SELECT 'grpo-tiny-a', range FROM range(20)")
         self.write(
             "INSERT INTO liveness VALUES ('ppo-qwen3-8b-dapo-longer-name', 'quiet', ?, NULL, ?, 'worker log', ?,"

@@ -398,7 +398,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "run": VIEW_EFFECTS | {
         "open": opens(InspectScreen, "standing"), "back": back_to(RunsScreen), "follow": follows, "metric": next_metric,
-        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "mismatches"),
+        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "findings", "mismatches"),
         "copy": copies("/logs/grpo-tiny-a/worker-0.log:481\n[mismatch]"), "next_fault": quick_fault,
         "previous_fault": quick_fault,
     },

@@ -90,11 +90,11 @@ def test_a_number_that_is_no_evidence_never_looks_like_one(shown: tuple[RunsView
 def test_the_run_list_says_state_lock_step_newest_and_age(shown: tuple[RunsView, RunView]) -> None:
     listed = shown[0]
     lines = [
-        plain(runs.row(r, listed.newest.get((r.run_id, r.attempt)), NOW, 128, UNICODE, state=8, selected=False))
+        plain(runs.row(r, listed.newest.get((r.run_id, r.attempt)), NOW, 134, UNICODE, state=8, selected=False))
         for r in listed.runs
     ]
-    assert re.search(r"▶ moving ✖ locked +grpo-tiny-a +#1 +19 logprob_mae +\[0\.0968 80\.7x\] +↯ 2 ⚑ yes", lines[0])
-    assert re.search(r"◐ quiet +✓ ok .* 0\.0022 1\.83x +0 - +unknown 1 min", lines[1])
+    assert re.search(r"▶ moving ✖ locked +grpo-tiny-a +#1 +19 logprob_mae +\[0\.0968 80\.7x\] +↯ 2 +0 ⚑ yes", lines[0])
+    assert re.search(r"◐ quiet +✓ ok .* 0\.0022 1\.83x +0 +0 - +unknown 1 min", lines[1])
     assert re.search(r"■ ended +· no data +sft-warmup .* unknown 3 d", lines[2])
 
 

@@ -8,9 +8,10 @@ from typing import Final
 
 from tic_tui.age import clock
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Fault, Mismatch
+from tic_tui.model import Fault, Finding, Item, Mismatch
 from tic_tui.neighbours import FileLine, Neighbours, Place
 from tic_tui.plural import plural
+from tic_tui.render import findings
 from tic_tui.render.records import standing
 from tic_tui.render.runs import number_tone
 from tic_tui.render.text import Builder, Line, clean, clip_left, number
@@ -19,15 +20,21 @@ AROUND: Final = 6  # lines of the file on each side, unless asked for more
 _NUMBER: Final = 8
 
 
-def place_of(item: Mismatch | Fault) -> Place:
+def place_of(item: Item) -> Place:
     """Where its bytes are."""
+    if isinstance(item, Finding):
+        host, path = str(item.host or ""), str(item.path or "")
+        return Place(path, host, item.byte_offset, item.byte_length, item.line_no, "", unkept=True)
     raw = item.raw if isinstance(item, Mismatch) else item.raw or str(item.text)
     return Place(str(item.path or ""), str(item.host or ""), item.byte_offset, item.byte_length, item.line_no, raw)
 
 
-def detail(item: Mismatch | Fault, found: Neighbours | None, around: int, width: int, glyphs: Glyphs) -> list[Line]:
+def detail(item: Item, found: Neighbours | None, around: int, width: int, glyphs: Glyphs) -> list[Line]:
     """What matters first, then the bytes, then all other fields. `found` None: the file is being read."""
-    head, rest = _mismatch(item, glyphs) if isinstance(item, Mismatch) else _fault(item)
+    if isinstance(item, Finding):
+        head, rest = _finding(item, glyphs)
+    else:
+        head, rest = _mismatch(item, glyphs) if isinstance(item, Mismatch) else _fault(item)
     blank = Builder(width, glyphs).line()
     bytes_ = [blank, *bytes_lines(item, found, around, width, glyphs), blank]
     return _fields(head, width, glyphs) + bytes_ + _fields(rest, width, glyphs)
@@ -72,6 +79,33 @@ def _fault(fault: Fault) -> tuple[_Fields, _Fields]:
     return head, [*((name, getattr(fault, name), "text") for name in names), *_times(fault)]
 
 
+def _finding(finding: Finding, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
+    head: _Fields = [
+        ("finding", f"{glyphs.suspect} {str(finding.kind).replace('_', ' ')}", "suspect"),
+        ("what", finding.detail, "text"),
+        ("touches", findings.steps(finding), "text"),
+        ("from", _time(finding.from_at), "text"),
+        ("until", "not seen to end" if finding.until_at is None else _time(finding.until_at), "text"),
+        ("place", finding.place, "key"),
+        ("offset", f"{finding.byte_offset}, {finding.byte_length} bytes", "text"),
+    ]
+    names = (
+        "kind",
+        "severity",
+        "role",
+        "rank",
+        "pid",
+        "host",
+        "first_step",
+        "last_step",
+        "run_id",
+        "attempt",
+        "rec_id",
+    )
+    rest: _Fields = [(name, getattr(finding, name), "text") for name in names]
+    return head, [*rest, ("observed_at", _time(finding.observed_at), "text")]
+
+
 def _times(item: Mismatch | Fault) -> _Fields:
     return [("event_at", _time(item.event_at), "text"), ("observed_at", _time(item.observed_at), "text")]
 
@@ -93,7 +127,7 @@ def _fields(fields: Iterable[tuple[str, object, str]], width: int, glyphs: Glyph
 
 
 def bytes_lines(
-    item: Mismatch | Fault, found: Neighbours | None, around: int, width: int, glyphs: Glyphs
+    item: Item, found: Neighbours | None, around: int, width: int, glyphs: Glyphs
 ) -> list[Line]:  # fmt: skip
     """The record's bytes between up to `around` lines on each side, under a line that says where they are from."""
     b = Builder(width, glyphs).add("bytes", "head")
@@ -101,7 +135,9 @@ def bytes_lines(
         b.add(", reading the file ...", "dim")
         rows: Sequence[FileLine] = [FileLine(None, text, True) for text in place_of(item).raw.split("\n") if text]
         return [b.line(), *neighbour_lines(rows, width, glyphs)]
-    if found.from_file:
+    if found.from_file and found.place.unkept:
+        b.add(" as the file has them now: the store keeps none of them", "stale")
+    elif found.from_file:
         moved = "" if found.path == found.place.path else f" {found.path}"
         b.add(f" from the file{moved}", "ok")
     else:

@@ -89,7 +89,7 @@ def strip(view: RunView, now: datetime, width: int, glyphs: Glyphs) -> list[Line
         ago = "" if newest is None else f"{age(newest, now)} "
         b = Builder(width, glyphs).add(" ").cell(role, 8, role if role in {"rollout", "trainer"} else "text")
         for (label, text, known), cell in zip(cells, wide, strict=True):
-            room = b.room - len(label) - 2 - len(ago)
+            room = b.room - len(label) - 4 - len(ago)
             if room < min(cell, 7):
                 break
             b.add(f"{label} ", "head").cell(text, min(cell, room), "text" if known else "dim").add(" ")

@@ -1,7 +1,7 @@
 """Screen 1: one line a run. Narrow screens lose columns in a stated order, never in the middle of a word:
 
-what is late in words, the last checkpoint, ranks, metric name, rate, attempt, marks, faults, step, age. State, lock,
-run and the newest number stay to the end.
+what is late in words, the last checkpoint, ranks, metric name, findings, rate, attempt, marks, faults, step, age.
+State, lock, run and the newest number stay to the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOCK: Final = 9
 # (name, cells, dropped below this width)
 _COLUMNS: Final = (
     ("age", 7, 50), ("step", 7, 58), ("faults", 6, 70), ("marks", 6, 88), ("att", 4, 92), ("rate", 11, 104),
-    ("metric", 15, 128), ("ranks", 9, 140), ("saved", 10, 152), ("late", 34, 180),
+    ("wrong", 8, 112), ("metric", 15, 134), ("ranks", 9, 144), ("saved", 10, 156), ("late", 34, 186),
 )  # fmt: skip
 _VALUE: Final = 16
 
@@ -81,6 +81,8 @@ def header(width: int, state: int, glyphs: Glyphs) -> Line:
     b.cell("newest, x noise" if width >= 50 else "newest", _value_width(width), "head")
     if has("faults", width):
         b.cell("faults", 6, "head", right=True)
+    if has("wrong", width):
+        b.cell("findings", 8, "head", right=True)
     if has("marks", width):
         b.cell("marked", 6, "head")
     if has("rate", width):
@@ -118,6 +120,9 @@ def row(
     if has("faults", width):
         text = f"{glyphs.fault} {count(run.faults)}" if run.faults else "0"
         b.cell(text, 6, "locked" if run.locked else "suspect" if run.faults else "dim", right=True)
+    if has("wrong", width):
+        wrong = facts.findings if facts is not None else 0
+        b.cell(f"{glyphs.suspect} {count(wrong)}" if wrong else "0", 8, "suspect" if wrong else "dim", right=True)
     if has("marks", width):
         b.cell(f"{glyphs.mark} yes" if run.marked else "-", 6, "suspect" if run.marked else "dim")
     if has("rate", width):

@@ -13,12 +13,12 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tic_tui import bindings
-from tic_tui.model import Demand, Fault, Mismatch, RunView
-from tic_tui.render import banner, chrome, execstate, lifecycle, liveness, plot, records
+from tic_tui.model import Demand, Finding, Item, Mismatch, RunView
+from tic_tui.render import banner, chrome, execstate, gpus, lifecycle, liveness, plot, records
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
-from tic_tui.widgets.lists import FaultList, MismatchTable
+from tic_tui.widgets.lists import FaultList, FindingList, MismatchTable
 from tic_tui.widgets.painted import Painted, tic_app
 
 
@@ -38,6 +38,8 @@ class RunScreen(View):
         yield Painted(id="live")
         yield Painted(id="state")
         yield Painted(id="lifecycle")
+        yield FindingList(id="findings")
+        yield Painted(id="gpus")
         yield Painted(id="plot")
         yield Painted(id="marks")
         with Vertical(id="fault-panel"):
@@ -76,6 +78,7 @@ class RunScreen(View):
             self._shown_run = app.selected_run
             table.clear()
             self.query_one(FaultList).show(())
+            self.query_one(FindingList).show(())
         width = self.size.width
         none = self.query_one("#none", Painted)
         self._arrange(view)
@@ -88,6 +91,8 @@ class RunScreen(View):
         self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs) if tall else [])
         ways = lifecycle.lines(view.changes, now, width, app.glyphs, 1 if self.size.height < 30 else lifecycle.MOST)
         self.query_one("#lifecycle", Painted).paint(ways if tall else [])
+        used = gpus.lines(view.gpus, now, width, app.glyphs, min(gpus.MOST, max(0, self.size.height // 6 - 3)))
+        self.query_one("#gpus", Painted).paint(used if tall else [])
         newest = max((r.observed_at for r in view.window.rows), default=None) if not view.window.newer else None
         live = liveness.line(view.run, view.facts, newest, now, width, app.glyphs)
         self.query_one("#live", Painted).paint([live] if tall else [])
@@ -101,9 +106,19 @@ class RunScreen(View):
         """Which panels there are. Each is set once a drawing: off and on again would cost a layout."""
         tall, there = self.size.height >= 16, view is not None
         self.query_one("#none").display = not there
-        for selector in ("#banner", "#live", "#state", "#lifecycle", "#marks", "#mismatch-head", "#mismatches"):
+        for selector in (
+            "#banner",
+            "#live",
+            "#state",
+            "#lifecycle",
+            "#gpus",
+            "#marks",
+            "#mismatch-head",
+            "#mismatches",
+        ):
             self.query_one(selector).display = there
         self.query_one("#plot").display = there and self.plot_height() > 0
+        self.query_one(FindingList).display = view is not None and bool(view.findings) and tall
         self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
 
     def _nothing(self) -> str:
@@ -138,6 +153,9 @@ class RunScreen(View):
         return lines
 
     def _sync_faults(self, view: RunView) -> None:
+        wrong = self.query_one(FindingList)
+        wrong.show(view.findings)
+        wrong.styles.height = min(len(view.findings), max(1, self.size.height // 10))
         panel, faults, app = self.query_one("#fault-panel"), self.query_one(FaultList), tic_app(self)
         faults.show(view.faults)
         rows = min(len(view.faults), max(2, self.size.height // 6))
@@ -180,9 +198,11 @@ class RunScreen(View):
 
     # --- actions ---
 
-    def selected(self) -> Mismatch | Fault | None:
+    def selected(self) -> Item | None:
         """What the cursor is on."""
-        faults = self.query_one(FaultList)
+        faults, wrong = self.query_one(FaultList), self.query_one(FindingList)
+        if self.focused is wrong:
+            return wrong.selected
         return faults.selected if self.focused is faults else self.query_one(MismatchTable).selected
 
     def target_run(self) -> tuple[str, int | None, str] | None:
@@ -196,7 +216,7 @@ class RunScreen(View):
         item = self.selected()
         if item is None:
             return tic_app(self).selected_run or ""
-        return f"{item.place}\n{item.raw}"
+        return f"{item.place}\n{item.detail if isinstance(item, Finding) else item.raw}"
 
     async def action_open(self) -> None:
         if (item := self.selected()) is not None:
@@ -221,6 +241,8 @@ class RunScreen(View):
         tic_app(self).next_metric()
 
     def action_next_panel(self) -> None:
-        faults, table = self.query_one(FaultList), self.query_one(MismatchTable)
+        order = (self.query_one(MismatchTable), self.query_one(FaultList), self.query_one(FindingList))
+        there = [panel for panel in order if panel is order[0] or (panel.row_count and panel.display)]
+        at = next((n for n, panel in enumerate(there) if panel is self.focused), 0)
         # At once: `focus()` waits for its turn, and a key typed right behind this one would go to the old list.
-        self.set_focus(faults if self.focused is table and faults.row_count else table)
+        self.set_focus(there[(at + 1) % len(there)])

@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.timer import Timer
 
-from tic_tui.model import Fault, Mismatch
+from tic_tui.model import Item
 from tic_tui.neighbours import Neighbours, Place
 from tic_tui.render import detail
 from tic_tui.render.text import Line
@@ -24,14 +24,14 @@ class DetailPane(LineList):
     def __init__(self, *, id: str | None = None, wide: bool = False) -> None:
         super().__init__(id=id, cursor=False)
         self.can_focus = wide
-        self.item: Mismatch | Fault | None = None
+        self.item: Item | None = None
         self.found: Neighbours | None = None
         self.around = detail.AROUND
         self._wide_lines = wide
         self._place: Place | None = None
         self._timer: Timer | None = None
 
-    def show_item(self, item: Mismatch | Fault | None) -> None:
+    def show_item(self, item: Item | None) -> None:
         """Shows it; its file is read again only if the record stands elsewhere."""
         if item == self.item:
             return
