@@ -51,6 +51,10 @@ FAULT = (
     "rec_id, store_id, host, run_id, attempt, last_attempt, severity, kind, verdict, locks, rank, pid, code, step,"
     " text, reason, path, line_no, event_at, observed_at"
 )
+FINDING = (
+    "finding_id, run_id, attempt, kind, severity, detail, role, rank, pid, host, first_step, last_step, path, line_no,"
+    " from_at, until_at, observed_at"
+)
 _ONCE = "SELECT DISTINCT * FROM part"
 
 
@@ -95,7 +99,8 @@ class News:
         self._locked: dict[tuple[str, int], Row] = {}
         self._attempts: set[tuple[str, int]] = set()
         self._marks: dict[str, bool] = {}
-        self._states: dict[str, str] = {}
+        self._states: dict[str, tuple[str, str | None]] = {}
+        self._wrong: set[str] = set()
         self._states_at = float("-inf")
         self._standing = ""
         self.position = ""
@@ -109,6 +114,7 @@ class News:
         provisional = f"SELECT {RECORD} FROM mismatches WHERE provisional ORDER BY rec_id LIMIT {OPEN_KEPT}"  # noqa: S608
         self._open = {_place(row): _record_head(row) for row in self._ask(provisional, gather="SELECT * FROM part")}
         list(self._standings())
+        list(self._findings())
         list(self._run_states())
 
     def wait(self, seconds: float) -> Tail:
@@ -126,6 +132,7 @@ class News:
         for row in tail.rows:
             yield from self._record(dict(zip(tail.columns, row, strict=True)))
         if first or changed or time.monotonic() - self._states_at >= STATES_S:
+            yield from self._findings()
             yield from self._run_states()
 
     # --- records -------------------------------------------------------------------------------------------------
@@ -236,16 +243,29 @@ class News:
     def _run_states(self) -> Iterator[Event]:
         self._states_at = time.monotonic()
         rows = self._ask(
-            "SELECT run_id, attempt, state, last_growth_at FROM run_states",
+            "SELECT r.run_id, r.attempt, r.state, r.last_growth_at, l.verdict, l.why FROM run_states r"
+            " LEFT JOIN liveness l ON l.run_id = r.run_id",
             gather="SELECT run_id, max(attempt) AS attempt, arg_max(state, last_growth_at) AS state,"
-            " max(last_growth_at) AS last_growth_at FROM part GROUP BY run_id",
+            " max(last_growth_at) AS last_growth_at, arg_max(verdict, last_growth_at) AS verdict,"
+            " arg_max(why, last_growth_at) AS why FROM part GROUP BY run_id",
         )
         for row in rows:
-            before = self._states.get(row["run_id"])
-            if row["state"] != before and self._wanted(row):
-                self._states[row["run_id"]] = row["state"]
-                text = f"{row['state']}, was {before}" if before else f"{row['state']}, first seen"
+            before, verdict = self._states.get(row["run_id"], (None, None))
+            if (row["state"], row["verdict"]) != (before, verdict) and self._wanted(row):
+                self._states[row["run_id"]] = (row["state"], row["verdict"])
+                text = f"{row['state']}, first seen" if before is None else str(row["state"])
+                text += f", was {before}" if before not in (None, row["state"]) else ""
+                text += f"; {row['verdict']}: {row['why']}" if row["verdict"] else ""
                 yield Event(_now(), "state", row["run_id"], text, {**row, "before": before})
+
+    def _findings(self) -> Iterator[Event]:
+        """Findings of the weights' lifecycle."""
+        rows = self._ask(f"SELECT {FINDING} FROM lifecycle_findings ORDER BY observed_at, finding_id", gather=_ONCE)  # noqa: S608
+        for row in rows:
+            if row["finding_id"] not in self._wrong and self._wanted(row):
+                self._wrong.add(row["finding_id"])
+                text = f"{row['kind']}{_where(row)}; {row['detail']}; {_steps(row)}"
+                yield Event(row["from_at"] or row["observed_at"], "finding", row["run_id"], text, row)
 
     def _wanted(self, row: Row) -> bool:
         return not self._run or row["run_id"] == self._run
@@ -284,6 +304,16 @@ def _fault_text(row: Row) -> str:
     return (
         f"{row['kind']} [{row['severity'] or 'unknown severity'}] {row['verdict']}{_where(row)}; {acts}"
         f"{f'; {text[0]}' if text else ''}"
+    )
+
+
+def _steps(row: Row) -> str:
+    if row["first_step"] is None:
+        return "steps unknown"
+    return (
+        f"steps {row['first_step']} to {row['last_step']}"
+        if row["last_step"] is not None
+        else (f"from step {row['first_step']} on")
     )
 
 

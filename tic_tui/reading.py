@@ -203,11 +203,12 @@ class RunsReading:
         records, steps = _by_run(lines.records.groups()), _by_run(lines.steps.groups())
         known = {s.run_id for s in states}
         states += [_unnamed(name, max(found)) for name, found in records.items() if name not in known]
-        runs, metrics = [], self._metrics.get(reader, ask)
+        runs, metrics, facts = [], self._metrics.get(reader, ask), self._facts.get(reader, ask)
         for state in states:
             found = _run(state, records.get(state.run_id, {}).values(), steps.get(state.run_id, {}).values())
             # A run that we named ourselves is shown once it has something to show.
-            if not state.named_by_us or found.mismatches or found.faults or found.last_step is not None or metrics:
+            shows = found.mismatches or found.faults or found.last_step is not None or metrics
+            if not state.named_by_us or shows or facts.get(state.run_id, Facts()).findings:
                 runs.append(found)
         runs.sort(key=lambda r: r.run_id)
         runs.sort(key=lambda r: r.last_observed_at or datetime.min, reverse=True)
@@ -215,7 +216,7 @@ class RunsReading:
         newest = self._records(
             reader, ask, {(r.run_id, a): s[0] for r in runs for a, s in records.get(r.run_id, {}).items()}
         )
-        return RunsView(tuple(runs), newest, _now(), self._facts.get(reader, ask), lines.records.search)
+        return RunsView(tuple(runs), newest, _now(), facts, lines.records.search)
 
     def _records(self, reader: Reader, ask: Ask, keys: dict[tuple[str, int], Key]) -> dict[tuple[str, int], Mismatch]:
         """The newest record of each run and attempt: from those held, those that came, or the store."""

@@ -20,11 +20,13 @@ from tic_daemon.store.reader import Connection, Reader, open_reader
 from tic_tui import coverage
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
+from tic_tui.plainwatch import FINDING
 from tic_tui.plural import plural
 from tic_tui.safe import safe, safe_lines
 from tic_tui.sqlcmd import emit
 
 GAPS_SHOWN: Final = 5
+FINDINGS_SHOWN: Final = 8
 MARKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 50
 
@@ -177,6 +179,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     )
     alive = asked.rows("SELECT run_id, verdict, why FROM liveness")
     ranks = asked.rows(coverage.RANKS, gather=coverage.GATHERED)
+    wrong = asked.rows(f"SELECT {FINDING} FROM lifecycle_findings ORDER BY observed_at DESC, finding_id")  # noqa: S608
     top = {
         name: max(rows, key=lambda row: (row["newest_observed_at"], row["newest_store_id"], row["newest_rec_id"]))
         for name, rows in _by_run(records).items()
@@ -205,6 +208,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "last_step_seen_at": _first(row["seen_at"] for row in steps if _of(row, name, attempt)),
                 "fault_kinds": _added([row for row in kinds if _acts(row, name, attempt)]),
                 "ranks": coverage.of_run(ranks, name),
+                "lifecycle_findings": [_without(row, "run_id") for row in wrong if row["run_id"] == name],
                 "liveness": _first(_without(row, "run_id") for row in alive if row["run_id"] == name),
                 "gaps": [_without(row, "run_id") for row in gaps if row["run_id"] == name],
                 "marks": [
@@ -347,6 +351,7 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
         lines.append(_field("liveness", safe(f"{run['liveness']['verdict']}: {run['liveness']['why']}")))
     lines.append(_field("newest", _mismatch(run["newest_mismatch"], now)))
     lines += _faults(run, now)
+    lines += _listed("findings", [_finding(finding, now) for finding in run["lifecycle_findings"]], FINDINGS_SHOWN)
     if run["ranks"] is not None:
         lines.append(_field("ranks", safe(coverage.words(run["ranks"]))))
     lines += _listed("gaps", [_gap(gap, now) for gap in run["gaps"]], GAPS_SHOWN)
@@ -423,6 +428,16 @@ def _faults(run: Record, now: datetime) -> list[str]:
         for kind in run["fault_kinds"]
     ]
     return _listed("faults", entries, 8)
+
+
+def _finding(finding: Record, now: datetime) -> str:
+    who = f"rank {finding['rank']}" if finding["rank"] is not None else f"pid {finding['pid'] or 'unknown'}"
+    first, last = finding["first_step"], finding["last_step"]
+    steps = (
+        "steps unknown" if first is None else f"from step {first} on" if last is None else f"steps {first} to {last}"
+    )
+    when = _ago(finding["from_at"] or finding["observed_at"], now)
+    return f"{safe(finding['kind'])}, {who}, {steps}: {safe(finding['detail'])}; {when}"
 
 
 def _gap(gap: Record, now: datetime) -> str:

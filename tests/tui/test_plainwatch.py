@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,3 +150,20 @@ def test_stores_of_two_nodes_are_named(workspace: Path, capfd: pytest.CaptureFix
     named = {match[1] for line in lines if (match := re.search(r"mismatch .*\[host (\w+), store \w+\]$", line))}
     assert named == {"a", "b"}
     assert words(lines).count("LOCKED") == 1
+
+
+def test_findings_are_told_once_each_and_by_status(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A captured log of a vLLM server; that these three are in it is said beside it, in expected.json."""
+    place = tmp_path / "job"
+    place.mkdir()
+    samples = Path(__file__).parents[1] / "corpus" / "samples"
+    shutil.copy(samples / "01_vllm_v1_server_sleep_wake.log", place / "rollout.log")
+    tic("watch", "--once", place)
+    lines = told(capfd, "--plain", "--since", "start", "--for", "0.5", str(place))
+    found = [line for line in lines if re.match(r"\S+ \S+Z finding ", line)]
+    expected = {"reset_refused", "update_without_reset", "wake_without_weights"}
+    assert {kind for kind in expected for line in found if f": {kind}, rank" in line} == expected
+    assert len(found) == len(expected)
+    cli.main(["status", "--json", str(place)])
+    (run,) = json.loads(capfd.readouterr().out)["runs"]
+    assert {row["kind"] for row in run["lifecycle_findings"]} == expected

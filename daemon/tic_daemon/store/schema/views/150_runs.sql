@@ -130,7 +130,8 @@ SELECT k.run_id, k.attempt, k.state, k.locked, k.first_fault_rec_id, w.last_step
 FROM known k
 LEFT JOIN whole w ON w.run_id = k.run_id
 -- A run that we named ourselves is shown once it has something to show.
-WHERE NOT k.named_by_us OR w.mismatches > 0 OR k.faults > 0 OR w.last_step IS NOT NULL OR EXISTS (SELECT 1 FROM b_metric);
+WHERE NOT k.named_by_us OR w.mismatches > 0 OR k.faults > 0 OR w.last_step IS NOT NULL OR EXISTS (SELECT 1 FROM b_metric)
+    OR k.run_id IN (SELECT run_id FROM i_finding);
 
 CREATE OR REPLACE VIEW locks AS
 SELECT run_id, attempt, first_fault_rec_id, first_fault_candidates AS candidates, locking_faults AS faults, locked_records,
