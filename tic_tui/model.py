@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
 
+from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
 from tic_tui.filters import Filter
 from tic_tui.safe import NOTHING, Safe, safe
 
@@ -171,117 +172,6 @@ class Standing:
     admissibility: Safe
     reason: Safe
     records: int
-
-
-@dataclass(frozen=True, slots=True)
-class ExecField:
-    """A line of view `exec_state_now`: one field of the execution state of one process."""
-
-    run_id: str
-    attempt: int | None
-    role: Safe | None
-    rank: int | None
-    host: Safe | None
-    pid: int | None
-    field: Safe
-    claimed: Safe | None
-    observed: Safe | None
-    event_at: datetime | None
-    observed_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class WeightPhase:
-    """The newest line of view `weight_lifecycle` of one role and track."""
-
-    role: Safe | None
-    track: Safe
-    phase: Safe
-    version: Safe | None
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseChange:
-    """A line of view `weight_lifecycle`: a process said that its weights, cache or graphs changed.
-
-    `legal` is false where it should not follow what came before it on its track.
-    """
-
-    rec_id: int
-    run_id: str
-    attempt: int | None
-    role: Safe | None
-    rank: int | None
-    host: Safe | None
-    pid: int | None
-    track: Safe
-    phase: Safe
-    level: Safe | None
-    version: Safe | None
-    legal: bool
-    path: str | None  # not yet safe, as `Mismatch.path`
-    line_no: int
-    generation: int
-    byte_offset: int
-    event_at: datetime | None
-    observed_at: datetime
-
-    @property
-    def process(self) -> tuple[str, int | None, int | None, str, str]:
-        """The process as its log names it: role, rank, pid, host, path."""
-        return str(self.role or "unknown"), self.rank, self.pid, str(self.host or ""), self.path or ""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A line of view `lifecycle_findings`, with the length of the line that shows it."""
-
-    finding_id: str
-    rec_id: int
-    run_id: str
-    attempt: int
-    role: Safe | None
-    rank: int | None
-    host: Safe | None
-    pid: int | None
-    kind: Safe
-    severity: Safe | None
-    detail: Safe
-    first_step: int | None
-    last_step: int | None
-    from_at: datetime | None
-    until_at: datetime | None
-    path: str | None  # not yet safe, as `Mismatch.path`
-    line_no: int
-    byte_offset: int
-    observed_at: datetime
-    byte_length: int
-
-    @property
-    def place(self) -> str:
-        """Where its line is: path:line."""
-        return f"{self.path or 'unknown'}:{self.line_no}"
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """A line of view `gpus`: bytes, percent, watts."""
-
-    host: Safe | None
-    gpu_index: int | None
-    uuid: Safe | None
-    name: Safe | None
-    rank: int | None
-    pid: int | None
-    memory_used: int | None
-    memory_total: int | None
-    utilization: float | None
-    throttle: Safe | None
-    ecc_uncorrected: int | None
-    last_xid: Safe | None
-    read_at: datetime | None
-    observed_at: datetime
-    why: Safe | None
 
 
 Item = Mismatch | Fault | Finding  # what can be opened: it stands somewhere in a log

@@ -12,19 +12,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
 from tic_tui.model import (
-    ExecField,
     Facts,
     Fault,
-    Finding,
-    Gpu,
     Key,
     Mark,
     Mismatch,
-    PhaseChange,
     Sources,
     Steps,
-    WeightPhase,
     build,
     columns,
 )
@@ -146,6 +142,11 @@ def has_metrics(reader: Reader) -> bool:
 _VERDICTS: Final = ("moving", "console only silent", "quiet", "silent everywhere", "ended")
 
 
+def _liveliness(verdict: str) -> int:
+    """The place of a verdict of view `liveness`, the liveliest first; of one that is not known here, the last."""
+    return _VERDICTS.index(verdict) if verdict in _VERDICTS else len(_VERDICTS)
+
+
 def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
     """How each run goes on. `until`: naive UTC, about the newest row: rates are of the time before it."""
     found: dict[str, dict[str, Any]] = {}
@@ -158,7 +159,7 @@ def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
         held = found.setdefault(
             run_id, {"verdict": verdict, "moved_last": moved_last, "moved_at": at, "why": why, "saved": saved}
         )
-        if _VERDICTS.index(verdict) < _VERDICTS.index(held["verdict"]):
+        if _liveliness(verdict) < _liveliness(held["verdict"]):
             held["verdict"], held["why"] = verdict, why
         held["saved"] = max((s for s in (held["saved"], saved) if s is not None), default=None)
         if at is not None and (held["moved_at"] is None or at > held["moved_at"]):

@@ -10,8 +10,8 @@ import pytest
 
 from tests.tui.fake import NOW, FakeStore
 from tests.tui.stage import stage
+from tic_tui.execution import Gpu
 from tic_tui.glyphs import ASCII, UNICODE
-from tic_tui.model import Gpu
 from tic_tui.neighbours import Place, look
 from tic_tui.render import gpus
 from tic_tui.render.text import plain

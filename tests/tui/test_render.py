@@ -12,9 +12,10 @@ import pytest
 from tests.tui.fake import FakeStore
 from tests.tui.stage import stage
 from tic_tui.age import age
+from tic_tui.execution import PhaseChange
 from tic_tui.glyphs import ASCII, UNICODE, Glyphs, choose
 from tic_tui.messages import Link
-from tic_tui.model import Bucket, Demand, PhaseChange, RunsView, RunView, Series
+from tic_tui.model import Bucket, Demand, RunsView, RunView, Series
 from tic_tui.reading import Ask, RunReading, RunsReading
 from tic_tui.render import banner, chrome, detail, execstate, lifecycle, plot, records, runs
 from tic_tui.render.text import TONES, Line, plain, width_of

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from tic_tui.age import age
+from tic_tui.execution import ExecField, WeightPhase
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import ExecField, RunView, WeightPhase
+from tic_tui.model import RunView
 from tic_tui.render.lifecycle import names
 from tic_tui.render.text import Builder, Line, clean, some, width_of
 

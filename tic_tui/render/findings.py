@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from tic_tui.age import age
+from tic_tui.execution import Finding
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Finding
 from tic_tui.render.text import Builder, Line
 
 

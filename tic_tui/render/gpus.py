@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from tic_tui.age import age
+from tic_tui.execution import Gpu
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Gpu
 from tic_tui.render.text import Builder, Line, some
 
 MOST: Final = 8

@@ -13,8 +13,8 @@ from typing import Final
 
 from tic_tui.age import age
 from tic_tui.coverage import spans
+from tic_tui.execution import PhaseChange
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import PhaseChange
 from tic_tui.render.text import Builder, Line, clean, some, width_of
 
 Process = tuple[str, int | None, int | None, str, str]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from textual.geometry import Size
 from textual.strip import Strip
 
-from tic_tui.model import Fault, Finding, Mismatch, Run, RunsView, Window
+from tic_tui.execution import Finding
+from tic_tui.model import Fault, Mismatch, Run, RunsView, Window
 from tic_tui.render import findings, records, runs
 from tic_tui.render.text import Line, plain, width_of
 from tic_tui.widgets.painted import Listing, strip_of, tic_app
