@@ -106,6 +106,8 @@ def test_how_a_run_goes_on_is_said_with_its_reason_and_never_as_hung() -> None:
     assert about.strip() == f"{UNICODE.quiet} quiet: {facts.why}  last checkpoint 10 min ago"
     narrow = plain(liveness.about(_run("quiet"), facts, NOW, 82, UNICODE))
     assert str(facts.why) in narrow and "checkpoint" not in narrow, "why it is said goes before the checkpoint"
+    least = plain(liveness.about(_run("quiet"), facts, NOW, 70, UNICODE))
+    assert least.strip() == f"{UNICODE.quiet} quiet: nothing has moved for 4 min, the step last", "whole clauses go"
     wide = plain(liveness.line(_run("quiet"), facts, None, NOW, 160, UNICODE))
     assert str(facts.why) in wide and "checkpoint 10 min ago" in wide
     small = plain(liveness.line(_run("quiet"), facts, None, NOW, 80, UNICODE))

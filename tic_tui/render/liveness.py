@@ -75,9 +75,10 @@ def about(run: Run, facts: Facts, now: datetime, width: int, glyphs: Glyphs) -> 
     b = Builder(width, glyphs).add(f" {glyphs.state(run.state)} {facts.verdict or run.state}", tone_of(run.state))
     saved = f"  last checkpoint {ago(facts.checkpoint_at, now)}" if facts.checkpoint_at is not None else ""
     why = f": {facts.why}" if facts.why else ""
-    if width_of(clean(why, glyphs)) + width_of(saved) > b.room:  # why it is said goes before the checkpoint
-        saved = saved if not why else ""
-    return b.add(why, "text").add(saved, "dim").line()
+    clauses = why.split("; ")
+    while len(clauses) > 1 and width_of(clean("; ".join(clauses), glyphs)) > b.room:  # whole clauses go, the last first
+        clauses.pop()
+    return b.add("; ".join(clauses), "text").add_if_fits(saved, "dim").line()
 
 
 def _rate(facts: Facts) -> str:
