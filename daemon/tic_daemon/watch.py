@@ -28,6 +28,7 @@ from tic_daemon.scheduler import Start
 from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.sources.gpu import GpuWatch
+from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
@@ -153,6 +154,12 @@ class Daemon:
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
+        self._smi_files = SmiFiles(
+            lambda path: config.source_for(path).host or "",
+            config.run_for,
+            self._follower.wake,
+            stored=self._writer.sources().get,
+        )
         self._publisher: Publisher | None = None
         if config.store.snapshot_s > 0:
             self._publisher = Publisher(
@@ -263,6 +270,7 @@ class Daemon:
             self._note_zones(deltas)
         if self._gpus is not None:
             deltas += self._gpus.take()
+        deltas += self._smi_files.take()
         self._caught_up = self._follower.drained()
         self._checkpoints.extend(self._follower.checkpoints())
         if deltas:
@@ -326,8 +334,11 @@ class Daemon:
         survey = self._follower.survey
         if last:
             self._env_files.finish(survey.env_files if survey else (), ENV_S)
+            self._smi_files.finish(survey.smi_files if survey else (), ENV_S)
+            self._pending.extend(self._smi_files.take())
         elif survey is not None:
             self._env_files.look(survey.env_files, time.monotonic())
+            self._smi_files.look(survey.smi_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
         self._writer.settle_if_due()
         self._exchange.changed(self._writer.derived_version)

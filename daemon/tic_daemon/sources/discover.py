@@ -27,6 +27,8 @@ from tic_daemon.sources.identity import Seen
 from tic_daemon.sources.layouts import PathFacts, facts_of, is_foreign_debug_log, log_name
 from tic_daemon.sources.mounts import Mounts
 from tic_daemon.sources.rotation import piece_of
+from tic_daemon.sources.smi import is_smi_name
+from tic_daemon.sources.smifiles import MAX_FILES as MAX_SMI_FILES
 from tic_daemon.sources.sniff import SNIFF_BYTES, gunzip_head, why_not_a_log
 
 _NEVER_ENTERED = {".tic": "the daemon's own state", ".git": "a repository", "node_modules": "packages"}
@@ -89,13 +91,15 @@ class LeftOut:
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What one walk over the roots found. `others` counts files without a log's name by their extension;
-    `env_files` are (path, root) of what may set the environment of a run."""
+    `env_files` are (path, root) of what may set the environment of a run, `smi_files` of what may be nvidia-smi's
+    text."""
 
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
     directories: tuple[str, ...]
     others: Counter[str] = field(default_factory=Counter)
     env_files: tuple[tuple[str, str], ...] = ()
+    smi_files: tuple[tuple[str, str], ...] = ()
 
 
 def discover(roots: Sequence[Path], config: Config) -> list[Candidate]:
@@ -154,6 +158,7 @@ class Discovery:
             tuple(sorted(walk.directories)),
             walk.others,
             tuple(walk.env_files.items()),
+            tuple(walk.smi_files.items()),
         )
 
     def _consider(self, walk: _Walk, root: str, path: str, name: str, via: str) -> None:
@@ -165,6 +170,11 @@ class Discovery:
         base_name, sure, extension = known
         base = directory + base_name
         said = self._config.source_for(base) if self._config.sources else None
+        # A log that has nvidia-smi's name is followed as one, too: it may hold more than that.
+        named = is_smi_name(name)
+        most = MAX_SMI_FILES * 2 if named else MAX_SMI_FILES if extension == ".txt" and not sure else 0
+        if len(walk.smi_files) < most and not self._unwanted(path, name, said):
+            walk.smi_files[path] = root
         if not sure and not any(self._config.matches(glob, path) for glob in self._config.include):
             if said is None or said.skip is not False:
                 walk.others[extension] += 1
@@ -306,6 +316,7 @@ class _Walk:
         self.left_out: list[LeftOut] = []
         self.others: Counter[str] = Counter()
         self.env_files: dict[str, str] = {}
+        self.smi_files: dict[str, str] = {}
         self.seen_paths: set[str] = set()
         self._stack: list[str] = []
 

@@ -147,8 +147,10 @@ CREATE OR REPLACE VIEW evidence_gaps AS
 WITH place AS MATERIALIZED (
     SELECT DISTINCT source_id, generation, from_off, to_off, run_id, path FROM i_place
 )
-SELECT g.rec_id, p.run_id, g.kind, p.path, g.source_id, g.generation, g.first_byte, g.last_byte, g.detail, g.host, g.observed_at
+SELECT g.rec_id, p.run_id, g.kind, coalesce(p.path, s.path) AS path, g.source_id, g.generation, g.first_byte, g.last_byte, g.detail,
+    g.host, g.observed_at
 FROM b_source_gap g
+LEFT JOIN b_source s ON s.source_id = g.source_id AND s.kind = 'gpu' -- one tells of all runs, and has no place
 LEFT JOIN place p ON p.source_id = g.source_id AND p.generation = g.generation
     AND g.byte_offset >= p.from_off AND g.byte_offset < p.to_off
 UNION ALL
