@@ -36,6 +36,7 @@ PROMISED = {
     "attempts": "", "coverage": "", "exec_state_now": "", "locks": "", "timings": "", "evidence_gaps": "",
     "liveness": "run_id verdict worker_at console_at step_at checkpoint_at last_step moved_last why",
     "checkpoints": "run_id attempt step path host bytes_size modified_at complete observed_at",
+    "fault_files": "run_id attempt rec_id kind path host pid rank bytes_size modified_at why observed_at",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
     "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",
     "transports": "run_id attempt host rank pid comm channel peer_rank transport mnnvl clique_size path line_no event_at"

@@ -32,7 +32,7 @@ from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
-from tic_daemon.store.rows import CheckpointRow, SourceDelta
+from tic_daemon.store.rows import CheckpointRow, FaultFileRow, SourceDelta
 from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
 
@@ -139,6 +139,7 @@ class Daemon:
             self._scanner,
             sources=self._writer.sources(),
             checkpoints=self._writer.checkpoints(),
+            fault_files=self._writer.fault_files(),
         )
         self._gpus: GpuWatch | None = None
         if config.gpu.watch:
@@ -186,6 +187,7 @@ class Daemon:
         self._pending: list[SourceDelta] = []
         self._pending_bytes = 0
         self._checkpoints: list[CheckpointRow] = []
+        self._fault_files: list[FaultFileRow] = []
         self._began: datetime | None = None
         self._spool_at = 0.0
         self._store_at = time.monotonic()
@@ -273,6 +275,7 @@ class Daemon:
         deltas += self._smi_files.take()
         self._caught_up = self._follower.drained()
         self._checkpoints.extend(self._follower.checkpoints())
+        self._fault_files.extend(self._follower.fault_files())
         if deltas:
             self._began = self._began or began
             self._pending.extend(deltas)
@@ -309,6 +312,7 @@ class Daemon:
                 remote=told,
                 pins=pins,
                 checkpoints=self._checkpoints,
+                fault_files=self._fault_files,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
             )
@@ -322,7 +326,7 @@ class Daemon:
         self._env_files.taken(pins)
         self._spool_at = started
         self._pending, self._pending_bytes, self._began = [], 0, None
-        self._checkpoints = []
+        self._checkpoints, self._fault_files = [], []
         now = time.monotonic()
         self._pace.committed(now, now - started)
         self._tell()
@@ -351,8 +355,8 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        waits = self._checkpoints or self._spool.pending() or self._exchange.pending() or self._env_files.pending()
-        if waits:
+        looked = self._checkpoints or self._fault_files or self._env_files.pending()
+        if looked or self._spool.pending() or self._exchange.pending():
             self._commit()
 
     def _end(self) -> bool:

@@ -16,7 +16,7 @@ from tic_daemon.scan import events as ev
 from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_CLASSES, EVENT_TABLES, table_columns
 from tic_daemon.store.derive import Derived
-from tic_daemon.store.rows import AttemptRow, CheckpointRow, CursorRow, MarkRow, SourceRow, source_id
+from tic_daemon.store.rows import AttemptRow, CheckpointRow, CursorRow, FaultFileRow, MarkRow, SourceRow, source_id
 
 # Written out by hand from design 20 and the comment above table mismatch.
 SHARED = [
@@ -98,6 +98,7 @@ def test_at_is_stored_whole(con: duckdb.DuckDBPyConnection) -> None:
         (MarkRow, "mark", ["rec_id", "observed_at"]),
         (AttemptRow, "run_attempt", ["rec_id", "observed_at"]),
         (CheckpointRow, "checkpoint", ["observed_at"]),
+        (FaultFileRow, "fault_file", ["observed_at"]),
     ],
 )
 def test_row_class_matches_its_table(con: duckdb.DuckDBPyConnection, cls: type, table: str, extra: list[str]) -> None:

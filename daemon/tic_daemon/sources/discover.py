@@ -22,6 +22,7 @@ from pathlib import Path
 
 from tic_daemon.config import Config, SourceConfig, zone_offset
 from tic_daemon.scan.traits import SourceTraits
+from tic_daemon.sources import faultfiles
 from tic_daemon.sources.envfiles import MAX_FILES, is_env_file
 from tic_daemon.sources.identity import Seen
 from tic_daemon.sources.layouts import PathFacts, facts_of, is_foreign_debug_log, log_name
@@ -92,7 +93,7 @@ class LeftOut:
 class Survey:
     """What one walk over the roots found. `others` counts files without a log's name by their extension;
     `env_files` are (path, root) of what may set the environment of a run, `smi_files` of what may be nvidia-smi's
-    text."""
+    text; `fault_files` are what a fault left, in the directories `walked`."""
 
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
@@ -100,6 +101,8 @@ class Survey:
     others: Counter[str] = field(default_factory=Counter)
     env_files: tuple[tuple[str, str], ...] = ()
     smi_files: tuple[tuple[str, str], ...] = ()
+    fault_files: tuple[faultfiles.Found, ...] = ()
+    walked: tuple[str, ...] = ()
 
 
 def discover(roots: Sequence[Path], config: Config) -> list[Candidate]:
@@ -121,9 +124,10 @@ class Discovery:
         self._config = config
         self._known = set(known_paths)
         self._judged: dict[tuple[str, int, int], tuple[int, str, str]] = {}
-        self._names: dict[str, tuple[str, str, str]] = {}
+        self._names: dict[str, tuple[str, str, str, faultfiles.Named | None]] = {}
         self._facts: dict[str, PathFacts] = {}
         self._mounts = Mounts.read()
+        self._fault_names = faultfiles.Names()
         self._left_out: frozenset[str] = frozenset()
 
     def is_left_out(self, path: str) -> bool:
@@ -131,6 +135,8 @@ class Discovery:
         name = path.rpartition("/")[2]
         if path in self._left_out:
             return True
+        if self._fault_names.of(name):
+            return False
         config = self._config
         wanted = [*config.include, *(said.path for said in config.sources if said.skip is False)]
         return not log_name(piece_of(name).base) and not any(config.matches(glob, path) for glob in wanted)
@@ -159,6 +165,8 @@ class Discovery:
             walk.others,
             tuple(walk.env_files.items()),
             tuple(walk.smi_files.items()),
+            tuple(walk.fault_files),
+            tuple(walk.walked),
         )
 
     def _consider(self, walk: _Walk, root: str, path: str, name: str, via: str) -> None:
@@ -166,10 +174,13 @@ class Discovery:
         known = self._names.get(name)
         if known is None:
             base = piece_of(name).base
-            known = self._names[name] = (base, log_name(base), os.path.splitext(name)[1])  # noqa: PTH122
-        base_name, sure, extension = known
+            left = self._fault_names.of(name)
+            known = self._names[name] = (base, log_name(base), os.path.splitext(name)[1], left)  # noqa: PTH122
+        base_name, sure, extension, left = known
         base = directory + base_name
         said = self._config.source_for(base) if self._config.sources else None
+        if left and not self._unwanted(path, name, said) and self._take_fault_file(walk, root, path, left, via):
+            return
         # A log that has nvidia-smi's name is followed as one, too: it may hold more than that.
         named = is_smi_name(name)
         most = MAX_SMI_FILES * 2 if named else MAX_SMI_FILES if extension == ".txt" and not sure else 0
@@ -205,6 +216,18 @@ class Discovery:
         group.actor = group.actor or actor
         if via:
             group.why.append(f"reached through the link {via}")
+
+    def _take_fault_file(self, walk: _Walk, root: str, path: str, named: faultfiles.Named, via: str) -> bool:
+        """Notes what a fault left. True: it is no text, and nothing more is to be done with it."""
+        try:
+            info = os.lstat(path)
+        except OSError:
+            return False
+        if not stat.S_ISREG(info.st_mode) or not self._fault_names.is_dump(named, info.st_mode):
+            return False
+        if (not via or self.root_of(path)) and len(walk.fault_files) < faultfiles.MAX_FILES:
+            walk.fault_files.append(faultfiles.Found(path, root, named, info.st_size, faultfiles.modified(info)))
+        return named.kind in faultfiles.DUMPS
 
     def _unwanted(self, base: str, base_name: str, said: SourceConfig | None) -> str:
         if said is not None and said.skip:
@@ -312,11 +335,13 @@ class _Walk:
         self._mounts = mounts
         self._entered: set[tuple[int, int]] = set()
         self.directories: set[str] = set()
+        self.walked: set[str] = set()
         self.groups: dict[str, _Group] = {}
         self.left_out: list[LeftOut] = []
         self.others: Counter[str] = Counter()
         self.env_files: dict[str, str] = {}
         self.smi_files: dict[str, str] = {}
+        self.fault_files: list[faultfiles.Found] = []
         self.seen_paths: set[str] = set()
         self._stack: list[str] = []
 
@@ -356,6 +381,7 @@ class _Walk:
                 self.leave_out(directory, "a daemon's store")
                 continue
             self.directories.add(directory)
+            self.walked.add(directory)
             yield from self._entries(found)
 
     def _is_state(self, directory: str) -> bool:

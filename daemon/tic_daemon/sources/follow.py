@@ -30,6 +30,7 @@ from tic_daemon.sources.checkpoints import Checkpoints
 from tic_daemon.sources.descriptors import HeldDescriptors
 from tic_daemon.sources.discover import Candidate, Discovery, Survey
 from tic_daemon.sources.doorbell import Doorbell
+from tic_daemon.sources.faultfiles import FaultFiles
 from tic_daemon.sources.identity import Seen
 from tic_daemon.sources.layouts import PathFacts
 from tic_daemon.sources.names import Names
@@ -38,7 +39,7 @@ from tic_daemon.sources.reading import Look
 from tic_daemon.sources.sniff import why_not_a_log
 from tic_daemon.sources.source import Source, pieces_on_disk
 from tic_daemon.sources.tailfile import Generation, ScannerLike
-from tic_daemon.store.rows import CheckpointRow, CursorRow, SourceDelta, SourceRow
+from tic_daemon.store.rows import CheckpointRow, CursorRow, FaultFileRow, SourceDelta, SourceRow
 
 WHOLE = 1 << 62
 """An offset behind the end of any log: the store's infinity (schema/derive/1_place.sql)."""
@@ -71,7 +72,7 @@ class FileFollower:
         scanner: opens a scanner for each generation.
         sources: source rows of the store; with them the end of a lost range may be known, and what vanished while no
             daemon ran is told.
-        checkpoints: the newest row that the store has of each checkpoint.
+        checkpoints, fault_files: the newest row that the store has of each.
         clock: monotonic seconds, for scheduling only.
     """
 
@@ -84,6 +85,7 @@ class FileFollower:
         *,
         sources: Mapping[int, SourceRow] | None = None,
         checkpoints: Iterable[CheckpointRow] = (),
+        fault_files: Iterable[FaultFileRow] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -111,6 +113,7 @@ class FileFollower:
         self._names_changed = False
         self._names = Names(self._name_rang)
         self._checkpoints = Checkpoints(config.host, checkpoints)
+        self._fault_files = FaultFiles(config.host, fault_files)
         self._network = NetworkLooks(config.poll.network_threads, self._bell.wake)
         self._scout = ThreadPoolExecutor(1, "tic-walk")
         self._walk: Future[tuple[Survey, float]] | None = None
@@ -160,6 +163,10 @@ class FileFollower:
     def checkpoints(self) -> list[CheckpointRow]:
         """Checkpoints that changed since the last call."""
         return self._checkpoints.poll()
+
+    def fault_files(self) -> list[FaultFileRow]:
+        """Files that a fault left, of which something changed since the last call."""
+        return self._fault_files.take()
 
     def drained(self) -> bool:
         """Nothing more can be read right now."""
@@ -280,6 +287,7 @@ class FileFollower:
         self._bell.watch(survey.directories if few else holding)
         self._names.watch(self._discovery.roots, survey.directories)
         self._checkpoints.found(survey.directories, self._discovery.root_of)
+        self._fault_files.found(survey.fault_files, survey.walked)
         found = set()
         for candidate in survey.candidates:
             found.add(candidate.path)

@@ -6,6 +6,7 @@
     MarkRow      what a person said                      table mark       (append-only)
     AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
     CheckpointRow   how a checkpoint looked when it changed   table checkpoint (append-only)
+    FaultFileRow    how a file that a fault left looked when it changed   table fault_file (append-only)
     Progress     how far a writer has come               no table; what long polls wait for
     EnvPinRow    a setting in a file beside the run      table env_pin    (append-only)
     RemoteFaultRow, RemotePlaceRow, RemoteGapRow   what other stores said   tables remote_* (append-only)
@@ -175,6 +176,22 @@ class CheckpointRow:
     complete: bool
     present: bool
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFileRow:
+    """A file that a fault left, as it looked at one time. Fields: table fault_file in schema/007_fault_files.sql."""
+
+    host: str
+    root: str
+    path: str
+    kind: str
+    pid: int | None
+    rank: int | None
+    named_host: str
+    bytes_size: int
+    modified_at: datetime
+    present: bool
 
 
 class FaultRuleLike(Protocol):

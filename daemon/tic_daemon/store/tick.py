@@ -8,7 +8,7 @@ Nothing here writes, and nothing here changes `Memory`: the writer does when its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +18,7 @@ from tic_daemon.store.columns import EVENT_TABLES, Batch
 from tic_daemon.store.rows import (
     CheckpointRow,
     CursorRow,
+    FaultFileRow,
     RemoteFaultRow,
     RemoteGapRow,
     RemotePlaceRow,
@@ -28,7 +29,8 @@ from tic_daemon.store.rows import (
 if TYPE_CHECKING:
     import duckdb
 
-_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow)
+_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow, FaultFileRow)
+_Look = TypeVar("_Look", CheckpointRow, FaultFileRow)
 
 Key = tuple[int, int]
 """(source_id, generation)"""
@@ -52,7 +54,8 @@ class Memory:
     gaps: set[RemoteGapRow]
     pins: dict[str, str]
     checkpoints: dict[tuple[str, str], CheckpointRow]
-    """The newest row by (host, path)."""
+    fault_files: dict[tuple[str, str], FaultFileRow]
+    """Of both, the newest row by (host, path)."""
 
 
 @dataclass(slots=True)
@@ -103,6 +106,9 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
         pins=dict(con.execute("SELECT path, arg_max(digest, observed_at) FROM env_pin GROUP BY path").fetchall()),
         checkpoints={
             (row.host, row.path): row for row in _read_rows(con, CheckpointRow, "checkpoint ORDER BY observed_at")
+        },
+        fault_files={
+            (row.host, row.path): row for row in _read_rows(con, FaultFileRow, "fault_file ORDER BY observed_at")
         },
     )
 
@@ -225,10 +231,10 @@ def news(remote: Sequence[RemoteRow], memory: Memory) -> tuple[list[RemoteRow], 
     return found, revisions
 
 
-def moved(rows: Sequence[CheckpointRow], memory: Memory) -> dict[tuple[str, str], CheckpointRow]:
-    """The newest of `rows` of each checkpoint, if it says what the store does not have."""
+def moved(rows: Sequence[_Look], known: Mapping[tuple[str, str], _Look]) -> dict[tuple[str, str], _Look]:
+    """The newest of `rows` of each path, if it says what the store does not have."""
     newest = {(row.host, row.path): row for row in rows}
-    return {key: row for key, row in newest.items() if memory.checkpoints.get(key) != row}
+    return {key: row for key, row in newest.items() if known.get(key) != row}
 
 
 def _told_before(gap: RemoteGapRow, known: set[RemoteGapRow]) -> bool:

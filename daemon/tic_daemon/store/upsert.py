@@ -18,6 +18,7 @@ from tic_daemon.store.rows import (
     CheckpointRow,
     CursorRow,
     EnvPinRow,
+    FaultFileRow,
     RemoteFaultRow,
     RemoteGapRow,
     RemotePlaceRow,
@@ -79,6 +80,7 @@ SOURCE_CHANGE_INSERT = _statement(
 )
 ENV_PIN_INSERT = _statement("env_pin", EnvPinRow, _names(EnvPinRow), numbered=True)
 CHECKPOINT_INSERT = _statement("checkpoint", CheckpointRow, _names(CheckpointRow))
+FAULT_FILE_INSERT = _statement("fault_file", FaultFileRow, _names(FaultFileRow))
 REMOTE_INSERTS = {
     RemotePlaceRow: _statement("remote_place", RemotePlaceRow, _names(RemotePlaceRow), numbered=True),
     RemoteFaultRow: _statement("remote_fault", RemoteFaultRow, _names(RemoteFaultRow), numbered=True),

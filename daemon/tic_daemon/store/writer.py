@@ -36,6 +36,7 @@ from tic_daemon.store.rows import (
     CheckpointRow,
     CursorRow,
     EnvPinRow,
+    FaultFileRow,
     FaultRuleLike,
     MarkRow,
     Progress,
@@ -48,6 +49,7 @@ from tic_daemon.store.upsert import (
     CHECKPOINT_INSERT,
     CURSOR_UPSERT,
     ENV_PIN_INSERT,
+    FAULT_FILE_INSERT,
     REMOTE_INSERTS,
     SOURCE_CHANGE_INSERT,
     SOURCE_UPSERT,
@@ -150,6 +152,10 @@ class Writer:
         """The newest row of every checkpoint."""
         return list(self._memory.checkpoints.values())
 
+    def fault_files(self) -> list[FaultFileRow]:
+        """The newest row of every file that a fault left."""
+        return list(self._memory.fault_files.values())
+
     @property
     def derived_version(self) -> int:
         """Grows whenever what follows from the events changed: places, faults, thresholds."""
@@ -224,6 +230,7 @@ class Writer:
         remote: Sequence[RemoteRow] = (),
         pins: Sequence[EnvPinRow] = (),
         checkpoints: Sequence[CheckpointRow] = (),
+        fault_files: Sequence[FaultFileRow] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
@@ -248,8 +255,9 @@ class Writer:
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
         new_remote, revisions = news(remote, memory)
-        new_checkpoints = moved(checkpoints, memory)
-        if not (deltas or new_marks or declared or new_remote or pins or new_checkpoints):
+        new_checkpoints = moved(checkpoints, memory.checkpoints)
+        new_files = moved(fault_files, memory.fault_files)
+        if not (deltas or new_marks or declared or new_remote or pins or new_checkpoints or new_files):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
@@ -257,6 +265,7 @@ class Writer:
         number = memory.tick + 1
         write = partial(
             self._write, tick, new_marks.values(), declared, new_remote, pins, new_checkpoints.values(),
+            new_files.values(),
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -289,6 +298,7 @@ class Writer:
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
         memory.checkpoints.update(new_checkpoints)
+        memory.fault_files.update(new_files)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         memory.rec_id = tick.rec_id + len(new_marks) + len(declared.rows) + len(new_remote) + len(pins)
         memory.pins.update((pin.path, pin.digest) for pin in pins)
@@ -311,6 +321,7 @@ class Writer:
         remote: Sequence[RemoteRow],
         pins: Sequence[EnvPinRow],
         checkpoints: Collection[CheckpointRow],
+        fault_files: Collection[FaultFileRow],
         *,
         now: datetime,
         number: int,
@@ -328,6 +339,7 @@ class Writer:
             (SOURCE_CHANGE_INSERT, tick.changed),
             (CURSOR_UPSERT, tick.cursors.values()),
             (CHECKPOINT_INSERT, checkpoints),
+            (FAULT_FILE_INSERT, fault_files),
         ):
             if rows:
                 inserts.append((statement.sql, statement.table(rows, now)))

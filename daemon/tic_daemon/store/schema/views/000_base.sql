@@ -174,6 +174,10 @@ CREATE OR REPLACE VIEW b_checkpoint AS
 SELECT * FROM checkpoint
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_fault_file AS
+SELECT * FROM fault_file
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_remote_fault AS
 SELECT * FROM remote_fault
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

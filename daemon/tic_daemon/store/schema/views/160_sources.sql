@@ -45,22 +45,22 @@ FROM expected e
 LEFT JOIN named n ON n.run_id = e.run_id AND n.rank = e.rank
 LEFT JOIN watched w ON w.run_id = e.run_id AND w.rank = e.rank;
 
+-- Directories above logs, and the run of these logs if it is one.
+CREATE OR REPLACE VIEW i_run_folder AS
+SELECT host, dir, min(run_id) AS run_id, count(DISTINCT run_id) AS runs
+FROM (SELECT host, run_id, array_to_string(parts[1:depth], '/') AS dir
+      FROM (SELECT host, run_id, parts, unnest(range(2, len(parts))) AS depth
+            FROM (SELECT DISTINCT s.host, string_split(s.path, '/') AS parts, p.run_id
+                  FROM (SELECT DISTINCT source_id, run_id FROM i_place) p JOIN b_source s ON s.source_id = p.source_id)))
+GROUP BY host, dir;
+
 -- Checkpoints as they look now. The run is that of the logs in the nearest directory above that has any, if they are of
 -- one run; else the only run of the store; else unknown. The attempt is the latest that was declared when it was written.
 CREATE OR REPLACE VIEW checkpoints AS
 WITH newest AS MATERIALIZED (
     SELECT * FROM b_checkpoint QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY observed_at DESC) = 1
 ),
-log AS MATERIALIZED (
-    SELECT DISTINCT s.host, string_split(s.path, '/') AS parts, p.run_id
-    FROM (SELECT DISTINCT source_id, run_id FROM i_place) p JOIN b_source s ON s.source_id = p.source_id
-),
-folder AS MATERIALIZED (
-    SELECT host, dir, min(run_id) AS run_id, count(DISTINCT run_id) AS runs
-    FROM (SELECT host, run_id, array_to_string(parts[1:depth], '/') AS dir
-          FROM (SELECT host, run_id, parts, unnest(range(2, len(parts))) AS depth FROM log))
-    GROUP BY host, dir
-),
+folder AS MATERIALIZED (SELECT * FROM i_run_folder),
 near AS (
     SELECT c.host, c.path, arg_max(f.run_id, c.depth) AS run_id, arg_max(f.runs, c.depth) AS runs
     FROM (SELECT host, path, root, unnest(range(2, len(string_split(path, '/')) + 1)) AS depth FROM newest) c
@@ -68,7 +68,7 @@ near AS (
     WHERE len(f.dir) >= len(rtrim(c.root, '/'))
     GROUP BY c.host, c.path
 ),
-sole AS (SELECT CASE WHEN count(DISTINCT run_id) = 1 THEN min(run_id) END AS run_id FROM log),
+sole AS (SELECT CASE WHEN count(DISTINCT run_id) = 1 THEN min(run_id) END AS run_id FROM i_place),
 placed AS (
     SELECT c.*, CASE WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL THEN o.run_id END AS run_id
     FROM newest c LEFT JOIN near n ON n.host = c.host AND n.path = c.path CROSS JOIN sole o
