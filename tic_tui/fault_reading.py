@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tic_tui.model import Demand, Fault, FaultsView, FaultWindow, Key
+from tic_tui.model import Demand, Fault, FaultFile, FaultsView, FaultWindow, Key
 from tic_tui.queries import everything, once, rows_of
 from tic_tui.reading import Ask, Paced, RunLine
 from tic_tui.safe import Safe, safe
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CASCADE: Final = 500
 ECHOES: Final = 500
+_FILES: Final = "ORDER BY modified_at NULLS LAST, path LIMIT 100"
 _OF: Final = "faults WHERE run_id = ? AND ? BETWEEN attempt AND coalesce(last_attempt, attempt)"
 _BELOW: Final = "(observed_at < ? OR (observed_at = ? AND (store_id < ? OR (store_id = ? AND rec_id <= ?))))"
 
@@ -39,6 +40,7 @@ class _Told:
     echoes: dict[Key, tuple[Fault, ...]]
     state: tuple[tuple[Safe, Safe], ...]
     why: Safe
+    files: tuple[FaultFile, ...]
 
 
 class FaultsReading:
@@ -83,6 +85,7 @@ class FaultsReading:
             read_at=datetime.now(UTC),
             state=told.state,
             why=told.why,
+            files=told.files,
         )
 
 
@@ -108,6 +111,7 @@ def _told(reader: Reader, demand: Demand, run_id: str, newest: int) -> _Told:
         echoes=_echoes(reader, here),
         state=() if first is None else _state_before(reader, first),
         why=safe("; ".join(sorted({row[4] for row in states if row[0] == attempt and row[4]}))),
+        files=_files(reader, here),
     )
 
 
@@ -199,6 +203,12 @@ def _echoes(reader: Reader, here: tuple[str, int]) -> dict[Key, tuple[Fault, ...
         if key is not None:
             found.setdefault(key, []).append(copy)
     return {key: tuple(rows) for key, rows in found.items()}
+
+
+def _files(reader: Reader, here: tuple[str, int]) -> tuple[FaultFile, ...]:
+    """What the faults left beside, each once: daemons of two nodes may see the same shared directory."""
+    rows = rows_of(reader, FaultFile, "fault_files WHERE run_id = ? AND attempt = ?", here, _FILES)
+    return tuple({(str(f.host or ""), f.path): f for f in rows}.values())
 
 
 def _state_before(reader: Reader, fault: Fault) -> tuple[tuple[Safe, Safe], ...]:

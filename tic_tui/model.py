@@ -165,6 +165,21 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultFile:
+    """A line of view `fault_files`: what a fault left beside; never opened here."""
+
+    kind: Safe
+    path: str  # not yet safe, as `Mismatch.path`
+    host: Safe | None
+    pid: int | None
+    rank: int | None
+    bytes_size: int | None
+    modified_at: datetime | None
+    present: bool | None  # False: it is gone
+    why: Safe | None
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """How many records of an attempt view `mismatches` gives one admissibility and reason."""
 
@@ -385,6 +400,7 @@ class FaultsView:
         kinds: kinds and how many there are of each, most first.
         state: (field, value) of the execution state that the first fault's own log had shown before it.
         why: why it is not decided which fault was first; "" if it is.
+        files: what the faults left beside, the oldest first; at most 100.
     """
 
     demand: Demand
@@ -401,6 +417,7 @@ class FaultsView:
     read_at: datetime
     state: tuple[tuple[Safe, Safe], ...] = ()
     why: Safe = NOTHING
+    files: tuple[FaultFile, ...] = ()
 
 
 Screen = Literal["runs", "run", "mismatches", "faults"]

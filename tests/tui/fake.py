@@ -40,6 +40,8 @@ CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DE
   legal BOOLEAN DEFAULT true, path VARCHAR DEFAULT '/logs/rollout.log', line_no BIGINT DEFAULT 1,
   generation INTEGER DEFAULT 0, byte_offset BIGINT DEFAULT 0, byte_length BIGINT DEFAULT 80,
   event_at TIMESTAMP, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
+CREATE TABLE fault_files (run_id VARCHAR, attempt INTEGER, kind VARCHAR, path VARCHAR, host VARCHAR, pid BIGINT,
+  rank INTEGER, bytes_size BIGINT, modified_at TIMESTAMP, why VARCHAR, present BOOLEAN DEFAULT true);
 CREATE TABLE lifecycle_findings (finding_id VARCHAR, rec_id BIGINT, run_id VARCHAR, attempt INTEGER, role VARCHAR,
   rank INTEGER, host VARCHAR, pid BIGINT, kind VARCHAR, severity VARCHAR, detail VARCHAR, first_step BIGINT,
   last_step BIGINT, from_at TIMESTAMP, until_at TIMESTAMP, path VARCHAR, line_no BIGINT, byte_offset BIGINT,

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from tests.tui.fake import FakeStore
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.tui.fake import NOW, FakeStore
 from tests.tui.stage import stage
+from tic_tui import clipboard
 from tic_tui.screens.faults import FaultsScreen
 
 
@@ -51,6 +57,34 @@ async def test_a_line_of_another_rank_that_says_something_else_is_not_folded() -
         await s.press("5")
         await s.shows("and 1 other process says the same", "✖ locks      +1 same", "oom")
         assert s.app.screen.cascade.row_count == 2  # type: ignore[attr-defined]
+
+
+async def test_the_files_that_a_fault_left_are_named_and_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    store = _store(1)
+    for n, (kind, octets) in enumerate([("core", 3 << 30), ("flight_recorder", 1536), ("py_spy", None)]):
+        store.write(
+            "INSERT INTO fault_files VALUES ('many', 1, ?, ?, 'node1', 4524, 0, ?, ?, '', ?)",
+            [kind, f"/jobs/{kind}.bin", octets, NOW + timedelta(seconds=n), kind != "core"],
+        )
+    store.write("INSERT INTO fault_files VALUES ('other', 1, 'core', '/jobs/not-ours', '', 1, 0, 1, NULL, '', true)")
+    async with stage((120, 40), demo=False, store=store) as s:
+        s.app.select_run("many")
+        await s.press("5")
+        await s.shows(
+            "core, 3 GiB, gone  /jobs/core.bin",
+            "flight recorder, 1.5 KiB  /jobs/flight_recorder.bin",
+            "and 1 more file",
+        )
+        await s.until(lambda: s.app.screen.selected() is not None)  # type: ignore[attr-defined]
+        await s.press("y")
+        copied = clipboard.copy_file().read_text()
+        assert copied.endswith(
+            "core /jobs/core.bin\nflight_recorder /jobs/flight_recorder.bin\npy_spy /jobs/py_spy.bin"
+        )
+        assert "not-ours" not in copied + s.text
 
 
 async def test_why_the_first_is_not_decided_is_said() -> None:

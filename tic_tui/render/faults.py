@@ -9,11 +9,12 @@ from typing import Final
 
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Fault, FaultsView, Key
+from tic_tui.model import Fault, FaultFile, FaultsView, Key
 from tic_tui.render.banner import first_line
 from tic_tui.render.text import Builder, Line, clean, clip_left, count, some
 
 _CANDIDATES: Final = 2  # named beside the first one; the rest is counted
+_FILES: Final = 2
 
 
 def verdict(fault: Fault, glyphs: Glyphs) -> tuple[str, str]:
@@ -67,6 +68,7 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
     if len(view.candidates) > 1 and view.why:
         lines.append(Builder(width, glyphs).add(f"  not decided: {view.why}", "suspect").line())
     lines.append(Builder(width, glyphs).add("  state  ", "head").add(state, "text").line())
+    lines += files(view.files, width, glyphs)
     others = [c for c in view.candidates if c.key != first.key]
     for other in others[:_CANDIDATES]:
         line = Builder(width, glyphs).add("  or ", "suspect").add(f"{who(other)}  ", "text")
@@ -75,6 +77,32 @@ def card(view: FaultsView, state: str, now: datetime, width: int, glyphs: Glyphs
         lines.append(
             Builder(width, glyphs).add(f"  or one of {some(len(others) - _CANDIDATES, 'other')}", "suspect").line()
         )
+    return lines
+
+
+def size(octets: int | None) -> str:
+    """A size of a file: 512 B, 1.5 MiB, 12 GiB; or the words size unknown."""
+    if octets is None:
+        return "size unknown"
+    for unit, one in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if octets >= one:
+            return f"{octets / one:.3g} {unit}"
+    return f"{octets} B"
+
+
+def files(found: Sequence[FaultFile], width: int, glyphs: Glyphs) -> list[Line]:
+    """What the faults left beside: kind, size and path of the first two, and how many more there are."""
+    lines = []
+    for file in found[:_FILES]:
+        b = Builder(width, glyphs).add("  file   ", "head")
+        b.add(
+            f"{str(file.kind).replace('_', ' ')}, {size(file.bytes_size)}{', gone' if file.present is False else ''}  ",
+            "text",
+        )
+        lines.append(b.add(clip_left(clean(file.path, glyphs), max(10, b.room), glyphs.ellipsis), "key").line())
+    if len(found) > _FILES:
+        more = some(len(found) - _FILES, "more file", "more files")
+        lines.append(Builder(width, glyphs).add(f"         and {more}; y copies all their paths", "dim").line())
     return lines
 
 

@@ -228,8 +228,11 @@ class FaultsScreen(View):
         return None if view is None else (str(view.run.run_id), view.attempt, "")
 
     def copy_text(self) -> str:
-        fault = self.selected()
-        return "" if fault is None else f"{fault.place}\n{fault.raw or fault.text}"
+        fault, view = self.selected(), self.view_shown()
+        if fault is None or view is None:
+            return ""
+        left = [f"{file.kind} {file.path}" for file in view.files]
+        return "\n".join([fault.place, fault.raw or str(fault.text), *left])
 
     async def action_open(self) -> None:
         if (fault := self.selected()) is not None:
