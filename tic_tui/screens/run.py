@@ -19,7 +19,8 @@ from tic_tui.render import banner, chrome, execstate, gpus, lifecycle, liveness,
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
-from tic_tui.widgets.lists import FaultList, FindingList, MismatchTable
+from tic_tui.widgets.findings import FindingList
+from tic_tui.widgets.lists import FaultList, MismatchTable
 from tic_tui.widgets.painted import Painted, tic_app
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from textual.geometry import Size
 from textual.strip import Strip
 
-from tic_tui.execution import Finding
 from tic_tui.model import Fault, Mismatch, Run, RunsView, Window
-from tic_tui.render import findings, records, runs
+from tic_tui.render import records, runs
 from tic_tui.render.text import Line, plain, width_of
 from tic_tui.widgets.painted import Listing, strip_of, tic_app
 from tic_tui.widgets.windowed import WindowTable
@@ -109,35 +108,6 @@ class FaultList(Listing):
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
         now = tic_app(self).clock()
         return records.fault_row(self.faults[index], now, width, tic_app(self).glyphs, selected=selected)
-
-
-class FindingList(Listing):
-    """Findings of one run, oldest first."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.findings: Sequence[Finding] = ()
-
-    @property
-    def row_count(self) -> int:
-        return len(self.findings)
-
-    @property
-    def selected(self) -> Finding | None:
-        """The finding under the cursor."""
-        return self.findings[self.cursor] if self.findings else None
-
-    def show(self, rows: Sequence[Finding]) -> None:
-        """Shows a reading; the cursor stays on its finding."""
-        was = self.selected
-        self.findings = rows
-        if was is not None:
-            self.cursor = next((n for n, f in enumerate(rows) if f.finding_id == was.finding_id), self.cursor)
-        self.repaint()
-
-    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
-        now, glyphs = tic_app(self).clock(), tic_app(self).glyphs
-        return findings.row(self.findings[index], now, width, glyphs, selected=selected)
 
 
 class LineList(Listing):
