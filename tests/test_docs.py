@@ -43,6 +43,13 @@ def test_documented_defaults_are_the_defaults(section: str, instance: object) ->
     assert told == {field.name: float(getattr(instance, field.name)) for field in dataclasses.fields(instance)}  # type: ignore[arg-type]
 
 
+def test_documented_defaults_of_gpus_are_the_defaults() -> None:
+    text = (ROOT / "docs/reference/tic-toml.md").read_text().split("## [gpu]")[1].split("\n## ")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", text, flags=re.MULTILINE))
+    settings = config.GpuConfig()
+    assert told == {"watch": str(settings.watch).lower(), "every_s": f"{settings.every_s:g}"}
+
+
 def test_every_command_is_in_the_readme() -> None:
     text = (ROOT / "README.md").read_text()
     (commands,) = (a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
