@@ -90,6 +90,10 @@ def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None
     sources = asked.rows(
         "SELECT state, count(*) AS sources, max(last_growth_at) AS last_growth_at FROM sources GROUP BY ALL"
     )
+    gpus = asked.rows(
+        "SELECT host, gpu_index, uuid, name, driver, run_id, origin, path, why, observed_at FROM gpus"
+        " ORDER BY host, gpu_index, uuid, path"
+    )
     shown = _details(asked, runs[:RUNS_SHOWN])
     judged = _judged(reader, runs)
     for run in shown:
@@ -103,6 +107,7 @@ def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None
         "asked_at": moment.astimezone(UTC).replace(tzinfo=None),
         "exit_code": int(code),
         "sources": sources,
+        "gpus": gpus,
         "runs": shown,
         "runs_left_out": len(runs) - len(shown),
     }
@@ -295,6 +300,7 @@ def _text(data: Record, connection: Connection, now: datetime, glyphs: Glyphs) -
         lines += [f"  {line}" for line in _reached(store, now)]
     lines += [f"  missing  {safe(text)}" for text in data["missing"]]
     lines.append(_sources(data["sources"], now))
+    lines.append(_gpus(data["gpus"]))
     if not data["runs"]:
         lines += ["", "no run yet: no log has shown a record, a step or a fault"]
     for run in data["runs"]:
@@ -322,6 +328,23 @@ def _sources(rows: list[dict[str, Any]], now: datetime) -> str:
     grew = max((row["last_growth_at"] for row in rows if row["last_growth_at"]), default=None)
     words = ", ".join(f"{row['sources']} {safe(row['state'])}" for row in sorted(rows, key=lambda r: str(r["state"])))
     return f"sources  {words}; last growth {_ago(grew, now)}"
+
+
+def _gpus(rows: list[dict[str, Any]]) -> str:
+    """Which are watched, which only a file tells of, and what is not known of how many."""
+    if not rows:
+        return "gpus  none watched, and no file tells of any; `tic-daemon doctor` says why"
+    watched = [row for row in rows if row["origin"] == "nvml"]
+    words = [f"{len(watched)} watched" if watched else "none watched"]
+    hosts = sorted({str(row["host"]) for row in watched})
+    if watched:
+        words[0] += f" on {safe(', '.join(hosts[:4]))}{f' and {len(hosts) - 4} more' if len(hosts) > 4 else ''}"
+    if len(rows) > len(watched):
+        words.append(f"{len(rows) - len(watched)} told of by files")
+    unknown = [row for row in rows if row["why"]]
+    if unknown:
+        words.append(f"{len(unknown)} with something unknown, as {safe(unknown[0]['why'])}")
+    return f"gpus  {'; '.join(words)}"
 
 
 def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tic_daemon.config import Config, SourceConfig
+from tic_daemon.config import Config, GpuConfig, SourceConfig
 from tic_daemon.sources import doctor
 from tic_daemon.sources.discover import Discovery, discover
 from tic_daemon.sources.doctor import Limits
@@ -80,6 +81,13 @@ def test_report(tree: Path) -> None:
     assert {row["path"] for row in data["followed"] if row["role"] == "driver"} == {
         f"{tree}/ray/session_2026/logs/worker-{WORKER}-01000000-12.err"
     }
+
+
+def test_why_no_gpu_is_watched(tree: Path) -> None:
+    off = replace(config(tree), gpu=GpuConfig(watch=False))
+    report = doctor.examine([tree], off)
+    assert "\nGPUs: not watched: tic.toml, [gpu] watch = false\n" in doctor.as_text(report)
+    assert json.loads(doctor.as_json(report))["gpus"] == "not watched: tic.toml, [gpu] watch = false"
 
 
 def test_limits_that_do_not_fit_are_named() -> None:

@@ -419,6 +419,23 @@ def test_after_a_restart_what_is_not_told_again_is_gone(store: Store) -> None:
     assert store.rows("SELECT why, processes FROM gpus") == [("", 0)]
 
 
+def test_which_gpus_there_are_is_said_in_words_also_by_a_driver_that_hangs() -> None:
+    api = FakeNvml(Card(ONE, BUS), Card(TWO, BUS))
+    said = module.in_words(10.0, opened=lambda: Nvml.open(lambda: api))
+    assert said == "2 watched, driver 575.57.08, read every 10 s: 0 NVIDIA GB200, 1 NVIDIA GB200"
+    api.hang = threading.Event()
+    assert (
+        module.in_words(10.0, opened=lambda: Nvml.open(lambda: api), wait_s=0.2)
+        == "the driver has not answered for 0.2 s"
+    )
+    api.hang.set()
+
+    def none() -> Nvml:
+        raise NoGpus("no NVIDIA driver here")
+
+    assert module.in_words(10.0, opened=none) == "not watched: no NVIDIA driver here"
+
+
 def test_a_full_queue_says_what_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WAITING", 3)
     watch = GpuWatch("h", "/", 1, lambda _line: (), lambda: None)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tic_daemon.errors import StoreError
-from tic_daemon.scan.events import At, Fault, Gap, Mismatch, ProcessSeen, SourceRun, StepEvent
+from tic_daemon.scan.events import At, Fault, Gap, GpuInfo, Mismatch, ProcessSeen, SourceRun, StepEvent
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
@@ -169,6 +169,43 @@ def run_tui(*words: str, cwd: Path | None = None, **env: str) -> subprocess.Comp
         [sys.executable, "-m", "tic_tui", *words], env=environment, cwd=cwd, capture_output=True, check=False,
         stdin=subprocess.DEVNULL, timeout=60,
     )  # fmt: skip
+
+
+def gpu_info(host: str, kind: str, path: str, uuid: str, unread: str) -> SourceDelta:
+    row = SourceRow(source_id(host, "gpu", path), "gpu", host, "/jobs", path, framework=kind)
+    at = At(0, 1, 1, stamp=BEGAN, stamp_res_us=1, stamp_utc=kind == "nvml")
+    info = GpuInfo(at, kind, uuid, 0, "0:0:0.0", "H100", "575", "", None, "", "", "", "", None, unread)
+    return SourceDelta(row, events=(info,))
+
+
+def test_gpus_are_told_in_a_line(tmp_path: Path) -> None:
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    writer.commit([gpu_info("", "nvidia-smi", "/jobs/smi.txt", "GPU-2", "fabric, \x1b[2JECC")])
+    writer.close()
+    assert (
+        "gpus  none watched; 1 told of by files; 1 with something unknown, as not told: fabric, "
+        in asked(tmp_path).text
+    )
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    writer.commit([gpu_info("node7", "nvml", "nvml", "GPU-1", "")])
+    writer.close()
+    told = asked(tmp_path)
+    assert "gpus  1 watched on node7; 1 told of by files; 1 with something unknown, as not told: fabric, " in told.text
+    assert "\x1b" not in told.text
+    assert [(row["host"], row["origin"]) for row in told.data["gpus"]] == [("node7", "nvml"), (None, "nvidia-smi")]
+
+
+def test_that_no_gpu_is_known_is_told(locked_report: Report) -> None:
+    assert "gpus  none watched, and no file tells of any" in locked_report.text
+    assert locked_report.data["gpus"] == []
+
+
+def asked(workspace: Path) -> Report:
+    reader = open_reader(workspace)
+    try:
+        return report(reader, glyphs=ASCII)
+    finally:
+        reader.close()
 
 
 def test_json_is_the_same_report(locked: Path) -> None:

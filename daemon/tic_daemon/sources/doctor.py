@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tic_daemon.config import Config
 from tic_daemon.sources.discover import Candidate, Discovery, Survey
+from tic_daemon.sources.gpu import in_words
 from tic_daemon.sources.mounts import Mount, Mounts
 from tic_daemon.sources.tailfile import printable
 
@@ -76,6 +77,7 @@ class Report:
     mounts: tuple[tuple[str, Mount], ...]
     limits: Limits
     ranks: tuple[RankGroup, ...]
+    gpus: str = ""
 
 
 def examine(roots: Sequence[Path], config: Config) -> Report:
@@ -99,6 +101,7 @@ def examine(roots: Sequence[Path], config: Config) -> Report:
         tuple((root, mounts.of(root)) for root in discovery.roots),
         limits,
         tuple(rank_groups(survey.candidates)),
+        in_words(config.gpu.every_s) if config.gpu.watch else "not watched: tic.toml, [gpu] watch = false",
     )
 
 
@@ -114,6 +117,7 @@ def as_json(report: Report) -> str:
             "other_files": dict(survey.others),
             "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in report.mounts],
             "limits": {**asdict(report.limits), "problems": report.limits.problems()},
+            "gpus": printable(report.gpus),
             "ranks": [{**asdict(group), "missing": group.missing} for group in report.ranks],
         },
         indent=1,
@@ -142,6 +146,7 @@ def as_text(report: Report) -> str:
         hint = " (a log on a node's own disk needs a daemon on that node)"
         state = f"not watched: {_spans(group.missing)}{hint}" if group.missing else "all watched"
         lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
+    lines += ["", f"GPUs: {_safe(report.gpus)}"]
     limits = report.limits
     lines += [
         "",

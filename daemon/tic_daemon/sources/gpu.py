@@ -389,6 +389,31 @@ def differs(new: Reading, old: Reading) -> bool:
     return False
 
 
+def in_words(every_s: float, *, opened: Callable[[], Nvml] = Nvml.open, wait_s: float = 5.0) -> str:
+    """Which GPUs a daemon would watch here, or why none. The driver is given `wait_s` seconds to answer."""
+    said: list[str] = []
+
+    def ask() -> None:
+        try:
+            nvml = opened()
+        except NoGpus as error:
+            said.append(f"not watched: {error}")
+            return
+        except Exception as error:  # a library of another time
+            log.debug("the driver's library", exc_info=True)
+            said.append(f"not watched: the driver's library answered what is not understood: {error}")
+            return
+        gpus = nvml.gpus()
+        names = ", ".join(f"{gpu.index} {gpu.name}" for gpu in gpus[:16]) + (", ..." if len(gpus) > 16 else "")
+        said.append(f"{len(gpus)} watched, driver {nvml.driver}, read every {every_s:g} s: {names}")
+        nvml.close()
+
+    thread = threading.Thread(target=ask, name="tic-gpu-words", daemon=True)
+    thread.start()
+    thread.join(wait_s)
+    return said[0] if said else f"the driver has not answered for {wait_s:g} s"
+
+
 def utcnow() -> datetime:
     """Now as the store keeps times: naive UTC."""
     return datetime.now(UTC).replace(tzinfo=None)
