@@ -128,22 +128,23 @@ LEFT JOIN off o ON o.rec_id = a.rec_id AND o.kind = a.kind
 WHERE NOT coalesce(o.off, false)
   AND (s.use_pos IS NOT NULL OR a.kind = 'update_while_asleep' OR (a.kind = 'reset_refused' AND NOT a.was_heard));
 
+-- When each step of those attempts ended, UTC, as the first line says that tells it; and the logs that tell of steps.
+CREATE OR REPLACE TEMP TABLE t_step_end_ AS
+SELECT p.run_id, p.lo_attempt AS attempt, least(greatest(v.step, -2305843009213693952), 2305843009213693952) AS step,
+    min(CASE WHEN v.stamp_utc THEN v.stamp ELSE v.stamp - to_seconds(p.zone_s) END) AS ended_at, list(DISTINCT v.source_id) AS logs
+FROM b_step_event v
+JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+WHERE v.edge = 'end' AND v.step IS NOT NULL AND p.run_id IN (SELECT run_id FROM t_finding_)
+GROUP BY ALL;
+
 -- One row a finding. A console's copy of an engine's lines says nothing of its own: the same finding at the same printed time
 -- is one, and the engine's own log counts before a console.
 --   from_pos, until_pos   bytes of its log, over generations; until NULL: it holds still
 --   from_at, until_at     UTC, NULL where the log's zone is not known
 --   first_step, last_step the steps that were under way then, as the step lines of the attempt tell
 CREATE OR REPLACE TEMP TABLE t_finding AS
-WITH step AS MATERIALIZED (
-    SELECT p.run_id, p.lo_attempt AS attempt, v.step,
-        min(CASE WHEN v.stamp_utc THEN v.stamp ELSE v.stamp - to_seconds(p.zone_s) END) AS ended_at
-    FROM b_step_event v
-    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-    WHERE v.edge = 'end' AND v.step IS NOT NULL AND p.run_id IN (SELECT run_id FROM t_finding_)
-    GROUP BY p.run_id, p.lo_attempt, v.step
-),
-timed AS (
+WITH timed AS (
     SELECT f.*, v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.step, p.path, v.line_no,
         v.observed_at, coalesce(v.stamp, v.after_stamp) AS printed,
         CASE WHEN v.stamp IS NULL AND v.after_utc OR v.stamp_utc THEN coalesce(v.stamp, v.after_stamp)
@@ -174,7 +175,138 @@ ending AS (
 )
 SELECT f.kind || ':' || f.source_id || ':' || f.generation || ':' || f.byte_offset AS finding_id, f.rec_id, f.run_id, f.attempt, f.role,
     f.rank, f.host, f.pid, f.kind, 'N' AS severity, f.detail, f.pos AS from_pos, f.until_pos, f.from_at, e.until_at,
-    coalesce((SELECT min(s.step) FROM step s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= f.from_at), f.step) AS first_step,
-    (SELECT min(s.step) FROM step s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= e.until_at) AS last_step,
+    coalesce((SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= f.from_at), f.step) AS first_step,
+    (SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= e.until_at) AS last_step,
     f.path, f.line_no, f.byte_offset, f.source_id, f.generation, f.observed_at
 FROM told f LEFT JOIN ending e ON e.rec_id = f.rec_id AND e.kind = f.kind;
+
+-- What each finding bounds: a record is not of it where something shows that it is not. Stamps are of a second at the coarsest.
+--   lo_us, hi_us    UTC: no number before or after is of it; plus infinity: nothing shows that it ended. NULL: its time is
+--                   not known. A number without a step may be of any step that was under way.
+--   step_lo, step_hi the same in steps; NULL: nothing tells the steps
+--   own             its log is the engine's alone: there the order of lines says all
+CREATE OR REPLACE TEMP TABLE t_finding_act_ AS
+WITH stamped AS MATERIALIZED (
+    SELECT v.source_id, v.pos, max(CASE WHEN v.stamp_utc THEN v.stamp ELSE v.stamp - to_seconds(p.zone_s) END) AS at
+    FROM (
+        SELECT source_id, generation, proc, byte_offset, stamp, stamp_utc, generation::BIGINT * 17592186044416 + byte_offset AS pos
+        FROM b_weight_phase WHERE stamp IS NOT NULL AND source_id IN (SELECT source_id FROM t_finding)
+        UNION ALL
+        SELECT source_id, generation, proc, byte_offset, stamp, stamp_utc, generation::BIGINT * 17592186044416 + byte_offset
+        FROM b_exec_state WHERE stamp IS NOT NULL AND source_id IN (SELECT source_id FROM t_finding)
+    ) v
+    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+    WHERE v.stamp_utc OR p.zone_s IS NOT NULL
+    GROUP BY v.source_id, v.pos
+),
+-- The line that ends it need not tell a time: the next one that does.
+ended AS (
+    SELECT f.finding_id, s.at
+    FROM (SELECT finding_id, source_id, until_pos FROM t_finding WHERE until_pos IS NOT NULL) f
+    ASOF JOIN stamped s ON s.source_id = f.source_id AND s.pos >= f.until_pos
+),
+reach0 AS (
+    SELECT f.finding_id, p.host, p.root, p.run_id, p.run_how, p.lo_attempt, max(p.hi_attempt) AS hi_attempt
+    FROM t_finding f
+    JOIN b_weight_phase v ON v.rec_id = f.rec_id
+    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+    GROUP BY ALL
+),
+-- An engine in a log of no known run may be of any that shares the watched root: as a fault, see 2_lock.sql.
+reach AS (
+    SELECT finding_id, run_id, lo_attempt, hi_attempt, false AS loose FROM reach0
+    UNION ALL
+    SELECT r.finding_id, o.run_id, 1, o.hi_attempt, true
+    FROM reach0 r
+    JOIN (SELECT DISTINCT p.host, p.root, p.run_id, a.hi_attempt
+          FROM t_place p JOIN (SELECT run_id, max(attempt) AS hi_attempt FROM t_attempt GROUP BY run_id) a ON a.run_id = p.run_id
+          WHERE p.run_how <> 'us') o ON o.host = r.host AND o.root = r.root
+    WHERE r.run_how = 'us'
+),
+bound AS (
+    SELECT f.finding_id, r.run_id, r.lo_attempt, r.hi_attempt, r.loose, f.source_id, f.kind, f.from_pos, f.until_pos, f.from_at, e.at AS until_at,
+        o.margin_us, o.staleness, NOT r.loose AND EXISTS (SELECT 1 FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt) AS steps,
+        CASE WHEN NOT r.loose THEN coalesce(
+            (SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= f.from_at),
+            (SELECT max(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at < f.from_at),
+            -- greatest() passes over NULL
+            CASE WHEN f.first_step IS NOT NULL
+                 THEN least(greatest(f.first_step, -2305843009213693952), 2305843009213693952) END) END AS first_step,
+        (SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= e.at) AS last_step
+    FROM t_finding f
+    JOIN reach r ON r.finding_id = f.finding_id
+    LEFT JOIN ended e ON e.finding_id = f.finding_id
+    CROSS JOIN t_lock_setting_ o
+)
+SELECT b.finding_id, b.run_id, b.lo_attempt, b.hi_attempt, b.source_id, b.from_pos, b.until_pos,
+    CASE b.kind WHEN 'wake_without_weights' THEN 'weights woken without a reload'
+         WHEN 'wake_tags_missing' THEN 'weights or KV cache still asleep'
+         WHEN 'update_while_asleep' THEN 'weights updated while asleep'
+         WHEN 'update_without_reset' THEN 'weights updated without a reset of the prefix cache'
+         WHEN 'reset_refused' THEN 'reset of the prefix cache refused'
+         WHEN 'update_missing' THEN 'update of the weights not finished'
+         ELSE replace(b.kind, '_', ' ') END AS words,
+    epoch_us(b.from_at) - b.margin_us - 1000000 AS lo_us,
+    CASE WHEN b.from_at IS NULL THEN NULL
+         ELSE coalesce(epoch_us(CASE WHEN b.steps
+             THEN (SELECT min(s.ended_at) FROM t_step_end_ s WHERE s.run_id = b.run_id AND s.attempt = b.lo_attempt
+                   AND s.step >= b.last_step + b.staleness AND s.ended_at >= b.until_at)
+             ELSE b.until_at END) + b.margin_us + 1000000, 4611686018427387904) END AS hi_us,
+    b.first_step - b.staleness AS step_lo,
+    CASE WHEN b.first_step IS NOT NULL THEN coalesce(b.last_step + b.staleness, 4611686018427387904) END AS step_hi,
+    NOT EXISTS (SELECT 1 FROM t_place p WHERE p.source_id = b.source_id AND p.console)
+        AND NOT EXISTS (SELECT 1 FROM t_step_end_ s WHERE list_contains(s.logs, b.source_id)) AS own
+FROM bound b;
+
+-- All logs of an attempt with the same findings: `own` is the log of an engine, which its own findings reach by position, and
+-- 0 all the others. What some number is held against that tells neither time nor step, or where a finding tells no steps.
+--   stepless        some finding tells no steps, so that times count also where a number has a step
+--   timeless        some finding tells no time
+--   step_lo, step_hi, last_us   bounds of them all
+CREATE OR REPLACE TEMP TABLE t_finding_zone AS
+WITH act AS MATERIALIZED (
+    SELECT f.*, a.attempt FROM t_finding_act_ f
+    JOIN t_attempt a ON a.run_id = f.run_id AND a.attempt BETWEEN f.lo_attempt AND f.hi_attempt
+),
+log AS (
+    SELECT DISTINCT run_id, attempt, CASE WHEN own THEN source_id ELSE 0 END AS own FROM act
+    UNION SELECT DISTINCT run_id, attempt, 0 FROM act
+)
+SELECT row_number() OVER (ORDER BY l.run_id, l.attempt, l.own) AS zone, l.run_id, l.attempt, l.own,
+    count(a.finding_id) AS findings, coalesce(bool_or(a.step_lo IS NULL), false) AS stepless, coalesce(bool_or(a.lo_us IS NULL), false) AS timeless,
+    min(a.step_lo) AS step_lo, max(a.step_hi) AS step_hi, max(coalesce(a.hi_us, 4611686018427387904)) AS last_us,
+    string_agg(DISTINCT a.words, '; ' ORDER BY a.words) AS words
+FROM log l
+LEFT JOIN act a ON a.run_id = l.run_id AND a.attempt = l.attempt AND (l.own = 0 OR a.source_id <> l.own)
+GROUP BY l.run_id, l.attempt, l.own;
+
+-- Disjoint ranges. `key`: of `pos` the log, of `step` and `time` the zone. Between two ranges of steps lies a whole step, so
+-- that a number of one step or of the next meets one of them.
+--   since_us        of `step`: what is surely earlier is not of it
+CREATE OR REPLACE TEMP TABLE t_finding_span AS
+WITH range0 AS (
+    SELECT 'pos' AS axis, source_id AS key, from_pos AS lo, coalesce(until_pos, 4611686018427387904) - 1 AS hi, NULL::BIGINT AS since_us, words
+    FROM t_finding_act_
+    UNION ALL
+    SELECT s.axis, z.zone, s.lo, s.hi, s.since_us, s.words
+    FROM (
+        SELECT 'step' AS axis, run_id, lo_attempt, hi_attempt, source_id, step_lo AS lo, step_hi AS hi,
+            coalesce(lo_us, -4611686018427387904) AS since_us, words
+        FROM t_finding_act_ WHERE step_lo IS NOT NULL
+        UNION ALL
+        SELECT 'time', run_id, lo_attempt, hi_attempt, source_id, lo_us, hi_us, NULL, words FROM t_finding_act_ WHERE lo_us IS NOT NULL
+    ) s
+    JOIN t_finding_zone z ON z.run_id = s.run_id AND z.attempt BETWEEN s.lo_attempt AND s.hi_attempt AND (z.own = 0 OR z.own <> s.source_id)
+),
+grown AS (
+    SELECT *, max(hi) OVER (PARTITION BY axis, key ORDER BY lo, hi, words ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS extent FROM range0
+),
+island AS (
+    SELECT *, sum(CASE WHEN extent IS NULL OR lo > extent + CASE axis WHEN 'step' THEN 1 ELSE 0 END THEN 1 ELSE 0 END)
+        OVER (PARTITION BY axis, key ORDER BY lo, hi, words ROWS UNBOUNDED PRECEDING) AS nth
+    FROM grown
+)
+SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us, string_agg(DISTINCT words, '; ' ORDER BY words) AS words
+FROM island GROUP BY axis, key, nth;

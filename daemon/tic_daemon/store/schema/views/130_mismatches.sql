@@ -33,8 +33,26 @@ SELECT h.*,
                 WHEN h.after_stamp IS NOT NULL
                 THEN epoch_us(h.after_stamp) > CASE WHEN h.after_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
                 END, false) AS after_fault,
-    CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at
+    CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at,
+    -- What was wrong with an engine's weights then, as derive/3_state.sql bounds it; NULL: nothing. By position in the engine's
+    -- log; else by the step; without one, or where a finding tells none, by time. What tells neither is cleared by nothing
+    -- but a line before it or a step on one side.
+    CASE WHEN fp.words IS NOT NULL THEN fp.words
+         WHEN NOT coalesce(h.f_any, false) THEN NULL
+         WHEN fs.words IS NOT NULL AND NOT coalesce(h.at_us < fs.since_us, false) THEN fs.words
+         WHEN h.has_step AND NOT h.f_stepless THEN NULL
+         WHEN ft.words IS NOT NULL THEN ft.words
+         WHEN h.at_us IS NOT NULL AND NOT h.f_timeless THEN NULL
+         WHEN NOT h.f_stepless AND (h.slo > h.f_step_hi OR h.shi < h.f_step_lo) THEN NULL
+         WHEN h.at_us IS NULL AND coalesce(h.after_us > h.f_last_us, false) THEN NULL
+         ELSE h.f_words END AS made_in
 FROM (
+  SELECT r.*, r.slo <> -4611686018427387904 AND r.shi <> 4611686018427387904 AS has_step,
+    CASE WHEN r.stamp_utc OR r.zone_s IS NOT NULL
+         THEN epoch_us(r.stamp) - CASE WHEN r.stamp_utc THEN 0 ELSE r.naive_shift_us END END AS at_us,
+    CASE WHEN r.not_held AND (r.after_utc OR r.zone_s IS NOT NULL)
+         THEN epoch_us(r.after_stamp) - CASE WHEN r.after_utc THEN 0 ELSE r.naive_shift_us END END AS after_us
+  FROM (
     SELECT m.*, k.run_id AS place_run_id, k.* EXCLUDE (source_id, generation, proc, code, from_off, to_off, run_id),
         -- A carried step bounds from below what was not held in a buffer, from above what shared one with its step line.
         CASE WHEN m.step IS NULL OR (m.step_carried AND NOT coalesce(k.not_held, false)) THEN -4611686018427387904
@@ -48,7 +66,12 @@ FROM (
         AND k.code = CASE m.stream WHEN 'stdout' THEN 3 WHEN 'stderr' THEN 6 ELSE 0 END
                    + CASE WHEN m.stamp IS NULL THEN 0 WHEN m.stamp_utc THEN 1 ELSE 2 END
         AND m.byte_offset >= k.from_off AND m.byte_offset < k.to_off
-) h;
+  ) r
+) h
+LEFT JOIN i_finding_span fp ON fp.axis = 'pos' AND fp.key = h.source_id
+    AND h.generation::BIGINT * 17592186044416 + h.byte_offset BETWEEN fp.lo AND fp.hi
+LEFT JOIN i_finding_span fs ON fs.axis = 'step' AND fs.key = h.f_zone AND h.has_step AND h.slo <= fs.hi AND h.shi >= fs.lo
+LEFT JOIN i_finding_span ft ON ft.axis = 'time' AND ft.key = h.f_zone AND h.at_us BETWEEN ft.lo AND ft.hi;
 
 -- Execution state as a change log by place, all fields at once: one row a change, with the values in force after it.
 -- Only observed values count. A change that only claims leaves what was observed before it in force.
@@ -110,11 +133,11 @@ FROM (
              ELSE '' END AS not_evidence_because
     FROM (
         SELECT m.*, coalesce(m.place_run_id, nullif(m.run, ''), 'unnamed') AS run_id, coalesce(m.lo_attempt, 1) AS attempt,
-            CASE WHEN m.locked THEN 'locked' WHEN m.reported_late OR m.voided THEN 'suspect' ELSE 'admissible' END AS admissibility,
+            CASE WHEN m.locked THEN 'locked' WHEN m.reported_late OR m.voided OR m.made_in IS NOT NULL THEN 'suspect' ELSE 'admissible' END AS admissibility,
             CASE WHEN m.locked THEN CASE WHEN m.after_fault THEN 'after the fault' ELSE 'order unknown' END
                  WHEN m.reported_late THEN 'fault reported in or before this step'
                  WHEN m.voided THEN 'step voided by a fault'
-                 ELSE '' END AS reason,
+                 ELSE coalesce(m.made_in, '') END AS reason,
             r.source_id IS NOT NULL OR coalesce(m.place_marked, EXISTS (
                 SELECT 1 FROM i_mark w WHERE w.scope <> 'record' AND w.verdict = 'inconclusive' AND NOT w.retracted)) AS marked
         FROM i_mismatch m

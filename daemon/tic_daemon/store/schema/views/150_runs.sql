@@ -17,7 +17,7 @@ GROUP BY r.run_id;
 -- Records by run and attempt and what they are worth.
 CREATE OR REPLACE VIEW i_record_count AS
 SELECT coalesce(place_run_id, nullif(run, ''), 'unnamed') AS run_id, coalesce(lo_attempt, 1) AS attempt, count(*) AS records,
-    count(*) FILTER (WHERE locked) AS locked, count(*) FILTER (WHERE NOT locked AND (reported_late OR voided)) AS suspect,
+    count(*) FILTER (WHERE locked) AS locked, count(*) FILTER (WHERE NOT locked AND (reported_late OR voided OR made_in IS NOT NULL)) AS suspect,
     count(*) FILTER (WHERE locked AND after_fault) AS after_fault,
     count(*) FILTER (WHERE locked AND NOT after_fault AND stamp IS NULL) AS unstamped,
     count(*) FILTER (WHERE locked AND NOT after_fault AND stamp IS NOT NULL AND NOT stamp_utc AND zone_s IS NULL) AS zoneless,
