@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.store.samples import source
-from tic_daemon.scan.events import At, Event, Fault, Metric, Mismatch, ProcessSeen, SourceRun, StampAfter, StepEvent
+from tic_daemon.scan.events import (
+    At,
+    Event,
+    ExecState,
+    Fault,
+    Metric,
+    Mismatch,
+    ProcessSeen,
+    SourceRun,
+    StampAfter,
+    StepEvent,
+    WeightPhase,
+)
 from tic_daemon.store import migrate
 from tic_daemon.store.derive import DERIVE, Derived, load
 from tic_daemon.store.layout import StoreLayout
@@ -24,7 +36,12 @@ from tic_daemon.store.writer import Writer
 
 NOON = datetime(2026, 11, 29, 12)
 RULES = (("locks", "L", "always"), ("asks", "S", "if_continues"), ("voids", "E", "never"))
-KEPT = [s.name for name in ("1_place.sql", "2_lock.sql", "3_state.sql") for s in load(DERIVE / name) if s.kept]
+KEPT = [
+    s.name
+    for name in ("1_place.sql", "2_lock.sql", "3_state.sql", "4_in_force.sql")
+    for s in load(DERIVE / name)
+    if s.kept
+]
 LATE = datetime(2100, 1, 1)
 
 
@@ -98,6 +115,13 @@ class World:
             events.append(Metric(at, "k", 1.0, "1"))
         elif kind < 0.73:
             events.append(SourceRun(at, rng.choice(("r", "s")), "record"))
+        elif kind < 0.8:
+            field = rng.choice(("graph_mode", "prefix_cache", "step_kind"))
+            events.append(
+                ExecState(at, rng.choice(("rollout", "trainer")), field, None, rng.choice(("FULL", "NONE")), "x")
+            )
+        elif kind < 0.85:
+            events.append(WeightPhase(at, "rollout", "residency", rng.choice(("asleep", "awake")), "2", "", None, "x"))
         elif stamp is not None:
             events.append(StampAfter(at))
         return events

@@ -3,6 +3,7 @@
     schema/derive/1_place.sql    which run, process and attempt the lines of each generation belong to
     schema/derive/2_lock.sql     what each fault does, and against which thresholds records are compared
     schema/derive/3_state.sql    where the weights of each engine are in their lifecycle, and what is wrong with it
+    schema/derive/4_in_force.sql whose execution state speaks for whom, and which is in force by time
 
 The SQL there is the whole rule; each statement fills a temporary table `t_<name>` from base tables and from the ones
 before it. Afterwards `d_<name>` gets the rows that are new and closes those that no longer hold, in the transaction of
@@ -44,6 +45,7 @@ _FAULT_TABLES = frozenset({"fault", "remote_fault"})
 _BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
 _ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
 _USE_TABLES = frozenset({"exec_state", "mismatch", "step_event"})
+_STATE_TABLES = frozenset({"exec_state", "weight_phase"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,13 @@ class Derived:
         self._place = load(folder / "1_place.sql")
         self._lock = load(folder / "2_lock.sql")
         self._state = load(folder / "3_state.sql")
+        self._in_force = load(folder / "4_in_force.sql")
         self._prints: dict[str, tuple[int, int]] = {}
         self._acting = False  # some fault is more than a mention
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
         self._living = False  # engines have told of their weights
+        self._unasked = False  # which state is in force waits to be asked
         self._stale = False  # what is wrong with engines' weights waits to be asked
         self._retry_at: float | None = None  # when a failure is tried again; None: none stands
         self.changes = 0
@@ -100,7 +104,7 @@ class Derived:
         """
         import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
-        statements = (*self._place, *self._lock, *self._state)
+        statements = (*self._place, *self._lock, *self._state, *self._in_force)
         text = "\0".join((*(statement.sql for statement in statements), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
         try:
@@ -126,7 +130,7 @@ class Derived:
         except duckdb.Error as error:
             con.execute("ROLLBACK")
             raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
-        self.waiting, self._stale, self._retry_at = False, False, None
+        self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
         self._living = _any(con, "t_life_")
 
@@ -165,6 +169,10 @@ class Derived:
             self._ask_lifecycles(con, now)
         elif self._living and _USE_TABLES & names:
             self.waiting = self._stale = True  # a use may show a finding; nothing locks by it
+        if place:
+            self._ask_states(con, now)
+        if _STATE_TABLES & names:
+            self.waiting = self._unasked = True  # beside a number, no part of its verdict
 
     def due(self) -> bool:
         """Whether bounds have waited long enough."""
@@ -183,6 +191,8 @@ class Derived:
         started = time.monotonic()
         if self._stale:
             self._ask_lifecycles(con, now)
+        if self._unasked:
+            self._ask_states(con, now)
         _fill(con, self._lock)
         self._store(con, self._lock, now)
         self._look(con)
@@ -193,6 +203,11 @@ class Derived:
         _fill(con, self._state)
         self._store(con, self._state, now)
         self._living, self._stale = _any(con, "t_life_"), False
+
+    def _ask_states(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        _fill(con, self._in_force)
+        self._store(con, self._in_force, now)
+        self._unasked = False
 
     def _look(self, con: duckdb.DuckDBPyConnection) -> None:
         row = con.execute(

@@ -74,31 +74,38 @@ LEFT JOIN i_finding_span fs ON fs.axis = 'step' AND fs.key = h.f_zone AND h.has_
 LEFT JOIN i_finding_span ft ON ft.axis = 'time' AND ft.key = h.f_zone AND h.at_us BETWEEN ft.lo AND ft.hi;
 
 -- Execution state as a change log by place, all fields at once: one row a change, with the values in force after it.
--- Only observed values count. A change that only claims leaves what was observed before it in force.
+-- Only observed values count. A change that only claims leaves what was observed before it in force. Lines of one voice
+-- (derive/4_in_force.sql) change its state and no other's.
 CREATE OR REPLACE VIEW i_state_at AS
 WITH change AS (
-    SELECT source_id, generation, byte_offset, field, observed AS value FROM b_exec_state
+    SELECT source_id, generation, proc, byte_offset, field, observed AS value FROM b_exec_state
     WHERE observed IS NOT NULL AND field IN ('graph_mode', 'step_kind', 'prefix_cache', 'prefix_hit_rate')
     UNION ALL
-    SELECT source_id, generation, byte_offset, 'weight_phase', phase FROM b_weight_phase WHERE track = 'residency'
+    SELECT source_id, generation, proc, byte_offset, 'weight_phase', phase FROM b_weight_phase WHERE track = 'residency'
 ),
 wide AS (
-    SELECT source_id, generation, byte_offset,
-        max(value) FILTER (WHERE field = 'graph_mode') AS graph_mode,
-        max(value) FILTER (WHERE field = 'step_kind') AS step_kind,
-        max(value) FILTER (WHERE field = 'prefix_cache') AS prefix_cache,
-        max(value) FILTER (WHERE field = 'prefix_hit_rate') AS prefix_hit_rate,
-        max(value) FILTER (WHERE field = 'weight_phase') AS weight_phase
-    FROM change GROUP BY source_id, generation, byte_offset
+    SELECT c.source_id, c.generation, coalesce(v.voice, c.proc) AS voice, c.byte_offset,
+        max(c.value) FILTER (WHERE c.field = 'graph_mode') AS graph_mode,
+        max(c.value) FILTER (WHERE c.field = 'step_kind') AS step_kind,
+        max(c.value) FILTER (WHERE c.field = 'prefix_cache') AS prefix_cache,
+        max(c.value) FILTER (WHERE c.field = 'prefix_hit_rate') AS prefix_hit_rate,
+        max(c.value) FILTER (WHERE c.field = 'weight_phase') AS weight_phase
+    FROM change c
+    LEFT JOIN i_voice v ON v.source_id = c.source_id AND v.generation = c.generation AND v.proc = c.proc
+    WHERE v.voice IS DISTINCT FROM 'unknown'
+    GROUP BY c.source_id, c.generation, coalesce(v.voice, c.proc), c.byte_offset
 )
-SELECT source_id, generation, byte_offset AS from_off,
+SELECT source_id, generation, voice, byte_offset AS from_off,
     lead(byte_offset, 1, 4611686018427387904) OVER w AS to_off,
     last_value(graph_mode IGNORE NULLS) OVER w AS graph_mode, last_value(step_kind IGNORE NULLS) OVER w AS step_kind,
     last_value(prefix_cache IGNORE NULLS) OVER w AS prefix_cache,
     last_value(prefix_hit_rate IGNORE NULLS) OVER w AS prefix_hit_rate,
     last_value(weight_phase IGNORE NULLS) OVER w AS weight_phase
 FROM wide
-WINDOW w AS (PARTITION BY source_id, generation ORDER BY byte_offset);
+WINDOW w AS (PARTITION BY source_id, generation, voice ORDER BY byte_offset);
+
+CREATE OR REPLACE VIEW i_told_at AS
+SELECT *, (SELECT max(margin_us) FROM i_lock_setting) AS margin_us FROM i_in_force;
 
 CREATE OR REPLACE VIEW i_record_mark AS
 SELECT DISTINCT try_cast(split_part(target, ':', 1) AS BIGINT) AS source_id,
@@ -111,14 +118,48 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
     CASE WHEN c.self_repeat IS NOT NULL AND c.self_repeat <> 0 THEN c.value / c.self_repeat END AS noise_ratio,
     c.report, c.classification, c.parse_state, c.admissibility, c.reason, c.marked,
     c.not_evidence_because = '' AS is_evidence, c.not_evidence_because,
-    coalesce(e.graph_mode, 'unknown') AS graph_mode, coalesce(e.step_kind, 'unknown') AS step_kind,
-    coalesce(e.prefix_cache, 'unknown') AS prefix_cache, coalesce(e.prefix_hit_rate, 'unknown') AS prefix_hit_rate,
-    coalesce(e.weight_phase, 'unknown') AS weight_phase,
+    coalesce(c.own_graph_mode, c.told_graph_mode, 'unknown') AS graph_mode, coalesce(c.own_step_kind, 'unknown') AS step_kind,
+    coalesce(c.own_prefix_cache, c.told_prefix_cache, 'unknown') AS prefix_cache,
+    coalesce(c.own_prefix_hit_rate, 'unknown') AS prefix_hit_rate,
+    coalesce(c.own_weight_phase, c.told_weight_phase, 'unknown') AS weight_phase,
+    CASE WHEN coalesce(c.told_graph_mode, c.told_prefix_cache, c.told_weight_phase) IS NOT NULL THEN 'by time'
+         WHEN coalesce(c.own_graph_mode, c.own_step_kind, c.own_prefix_cache, c.own_prefix_hit_rate, c.own_weight_phase) IS NOT NULL
+         THEN 'own log' ELSE '' END AS state_source,
+    CASE WHEN c.event_at IS NOT NULL OR (c.own_graph_mode IS NOT NULL AND c.own_prefix_cache IS NOT NULL AND c.own_weight_phase IS NOT NULL)
+         THEN concat_ws('; ', CASE WHEN c.told_graph_mode IS NULL THEN c.graph_note END,
+             CASE WHEN c.told_prefix_cache IS NULL THEN c.cache_note END, CASE WHEN c.told_weight_phase IS NULL THEN c.weight_note END)
+         WHEN c.run_id IN (SELECT run_id FROM i_in_force) THEN 'others told of their state, and the time of this record is not known'
+         ELSE '' END AS state_note,
     c.host, c.pid, c.path, c.line_no, c.byte_offset, c.byte_length,
     c.event_at,
     c.stamp AS event_local, c.observed_at, c.raw,
     c.value_text, c.self_repeat_text, c.run AS printed_run, c.proc, c.actor, c.proc_rank, c.source_id, c.generation, c.extra,
     c.store_id, c.prov IS NOT NULL AS provisional
+FROM (
+-- What its own log says, and for what that does not, what the processes of the rollout say by time.
+SELECT c.*, e.graph_mode AS own_graph_mode, e.step_kind AS own_step_kind, e.prefix_cache AS own_prefix_cache,
+    e.prefix_hit_rate AS own_prefix_hit_rate, e.weight_phase AS own_weight_phase,
+    CASE WHEN e.graph_mode IS NULL AND g.value IS NOT NULL
+         THEN CASE WHEN epoch_us(c.event_at) >= g.sure_us + CASE WHEN g.host = c.host THEN 0 ELSE g.margin_us END
+                    AND epoch_us(c.event_at) + c.stamp_res_us <= g.to_us - CASE WHEN g.host = c.host THEN 0 ELSE g.margin_us END
+              THEN g.value END END AS told_graph_mode,
+    CASE WHEN e.graph_mode IS NULL AND g.from_us IS NOT NULL
+         THEN 'graph_mode: ' || CASE WHEN g.note <> '' THEN g.note WHEN g.host = c.host THEN 'it changed in the same moment'
+                                  ELSE 'it changed too near in time for the clocks of two hosts' END END AS graph_note,
+    CASE WHEN e.prefix_cache IS NULL AND p.value IS NOT NULL
+         THEN CASE WHEN epoch_us(c.event_at) >= p.sure_us + CASE WHEN p.host = c.host THEN 0 ELSE p.margin_us END
+                    AND epoch_us(c.event_at) + c.stamp_res_us <= p.to_us - CASE WHEN p.host = c.host THEN 0 ELSE p.margin_us END
+              THEN p.value END END AS told_prefix_cache,
+    CASE WHEN e.prefix_cache IS NULL AND p.from_us IS NOT NULL
+         THEN 'prefix_cache: ' || CASE WHEN p.note <> '' THEN p.note WHEN p.host = c.host THEN 'it changed in the same moment'
+                                  ELSE 'it changed too near in time for the clocks of two hosts' END END AS cache_note,
+    CASE WHEN e.weight_phase IS NULL AND w.value IS NOT NULL
+         THEN CASE WHEN epoch_us(c.event_at) >= w.sure_us + CASE WHEN w.host = c.host THEN 0 ELSE w.margin_us END
+                    AND epoch_us(c.event_at) + c.stamp_res_us <= w.to_us - CASE WHEN w.host = c.host THEN 0 ELSE w.margin_us END
+              THEN w.value END END AS told_weight_phase,
+    CASE WHEN e.weight_phase IS NULL AND w.from_us IS NOT NULL
+         THEN 'weight_phase: ' || CASE WHEN w.note <> '' THEN w.note WHEN w.host = c.host THEN 'it changed in the same moment'
+                                  ELSE 'it changed too near in time for the clocks of two hosts' END END AS weight_note
 FROM (
     SELECT j.*,
         CASE WHEN j.admissibility <> 'admissible' THEN j.admissibility || ': ' || j.reason
@@ -145,5 +186,13 @@ FROM (
             ON r.source_id = m.source_id AND r.generation = m.generation AND r.byte_offset = m.byte_offset
     ) j
 ) c
-LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation
-    AND c.byte_offset > e.from_off AND c.byte_offset <= e.to_off;
+LEFT JOIN i_voice v ON v.source_id = c.source_id AND v.generation = c.generation AND v.proc = c.proc
+LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation AND e.voice = coalesce(v.voice, c.proc)
+    AND c.byte_offset > e.from_off AND c.byte_offset <= e.to_off
+LEFT JOIN i_told_at g ON g.field = 'graph_mode' AND g.run_id = c.run_id AND g.attempt = c.attempt
+    AND epoch_us(c.event_at) >= g.from_us AND epoch_us(c.event_at) < g.to_us
+LEFT JOIN i_told_at p ON p.field = 'prefix_cache' AND p.run_id = c.run_id AND p.attempt = c.attempt
+    AND epoch_us(c.event_at) >= p.from_us AND epoch_us(c.event_at) < p.to_us
+LEFT JOIN i_told_at w ON w.field = 'weight_phase' AND w.run_id = c.run_id AND w.attempt = c.attempt
+    AND epoch_us(c.event_at) >= w.from_us AND epoch_us(c.event_at) < w.to_us
+) c;
