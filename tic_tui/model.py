@@ -86,6 +86,8 @@ class Mismatch:
     prefix_cache: Safe | None
     prefix_hit_rate: Safe | None
     weight_phase: Safe | None
+    state_source: Safe | None  # own log | by time | ""
+    state_note: Safe | None  # why a value of the state is not known; ""
     host: Safe | None
     pid: int | None
     path: str | None  # not yet safe: a file is opened and matched by its name as it is

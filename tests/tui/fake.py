@@ -25,7 +25,8 @@ CREATE TABLE mismatches (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, step BI
   is_evidence BOOLEAN, not_evidence_because VARCHAR, graph_mode VARCHAR, step_kind VARCHAR, prefix_cache VARCHAR,
   prefix_hit_rate VARCHAR, weight_phase VARCHAR, host VARCHAR, pid BIGINT, path VARCHAR, source_id BIGINT,
   generation INTEGER, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP,
-  observed_at TIMESTAMP, raw VARCHAR, store_id VARCHAR DEFAULT 's1', provisional BOOLEAN DEFAULT false);
+  observed_at TIMESTAMP, raw VARCHAR, store_id VARCHAR DEFAULT 's1', provisional BOOLEAN DEFAULT false,
+  state_source VARCHAR DEFAULT '', state_note VARCHAR DEFAULT '');
 CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VARCHAR, kind VARCHAR, verdict VARCHAR,
   locks BOOLEAN, rank INTEGER, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, raw VARCHAR,
   title VARCHAR, reason VARCHAR, echo_of BIGINT,
@@ -155,7 +156,7 @@ class FakeStore:
         self.write(
             "INSERT INTO mismatches VALUES (?, ?, ?, ?, false, ?, 'ab12', 'decode', '0', '0', 'fixed-input', 'none', ?,"
             " ?, 'run/0/logprobs', ?, ?, ?, 'unknown', 'ok', ?, ?, false, ?, ?, 'FULL_AND_PIECEWISE', 'unknown', 'on',"
-            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?, 's1', false)",
+            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?, 's1', false, 'own log', '')",
             [
                 rec_id, run_id, attempt, step, f"p{step}", metric, value, noise,
                 None if value is None else value / noise,

@@ -314,3 +314,14 @@ async def test_one_record_is_no_plural(late: int, said: str) -> None:
     async with stage((120, 40), demo=False, store=store) as s:
         await s.open_run("r")
         await s.shows(said)
+
+
+def test_the_detail_says_where_the_state_of_a_number_is_from_and_why_it_is_unknown(
+    shown: tuple[RunsView, RunView],
+) -> None:
+    record = replace(
+        shown[1].window.rows[0], state_source=safe("by time"), state_note=safe("graph_mode: 2 rollout processes differ")
+    )
+    said = [plain(line) for line in detail.detail(record, None, 6, 100, UNICODE)]
+    assert any(re.match(r"state_source +by time", line) for line in said)
+    assert any(re.match(r"state_note +graph_mode: 2 rollout processes differ", line) for line in said)

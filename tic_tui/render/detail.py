@@ -59,7 +59,8 @@ def _mismatch(record: Mismatch, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
     names = (
         "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank",
         "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode",
-        "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "host", "pid", "rec_id",
+        "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "state_source", "state_note", "host",
+        "pid", "rec_id",
     )  # fmt: skip
     return head, [*((name, getattr(record, name), "text") for name in names), *_times(record)]
 
