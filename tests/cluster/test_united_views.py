@@ -161,7 +161,9 @@ def test_a_view_larger_than_the_bound_is_refused_and_not_cut(
     tmp_path: Path, stores: list[WorldStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Cluster(tmp_path, "a", "b")
+    now, whole = datetime.now(UTC).replace(tzinfo=None, microsecond=0), world(random.Random(1))
     for number, name in enumerate("ab"):
+        fill(stores[number + 1], whole, 1, 2000 + 100 * number, now)
         cluster.readers[cluster.names[name]] = WorldReader(stores[number + 1])
     again = type(cluster.reader)(tmp_path, cluster.open)
     monkeypatch.setattr("tic_daemon.store.union.WHOLE_ROWS", 1)
