@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from tic_daemon import __version__
 from tic_daemon.errors import StoreError, StoreVersionError
+from tic_daemon.store import sqltext
 
 if TYPE_CHECKING:
     import duckdb
@@ -146,7 +147,7 @@ def _apply(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
     try:
-        con.execute(path.read_text(encoding="utf-8"))
+        con.execute(sqltext.read(path))
     except duckdb.Error as error:
         con.execute("ROLLBACK")
         raise StoreError(f"cannot apply {path.name} to the store: {error}") from error

@@ -18,7 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tic_daemon.store import gather, migrate
+from tic_daemon.store import gather, migrate, sqltext
 from tic_daemon.store.gather import STORE_COLUMN, Part, identifier
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def merge_of(view: str) -> str:
     """The SELECT that makes a public view of `part_<view>`, and of other united views."""
     path = UNION / f"{view}.sql"
     if path.exists():
-        return _COMMENT.sub("", path.read_text(encoding="utf-8")).strip()
+        return _COMMENT.sub("", sqltext.read(path)).strip()
     return f"SELECT * EXCLUDE ({STORE_COLUMN}) FROM part_{view}"  # noqa: S608
 
 
