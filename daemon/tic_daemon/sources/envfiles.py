@@ -12,24 +12,20 @@ list are kept, and none that could hold a secret.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from tic_daemon.sources.smallfiles import SmallFiles
 from tic_daemon.store.rows import EnvPinRow
-
-log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 256 * 1024
 """A longer file is no environment file; its first part is read."""
 MAX_FILES: Final = 2000
 MAX_PINS: Final = 500
-EVERY_S: Final = 20.0
 _VALUE: Final = 500
 
 _FILE: Final = re.compile(r"\.env(?:\.[\w-]+)?|env|[\w.-]+\.env|[\w.-]+\.(?:sh|bash|sbatch|slurm)")
@@ -116,8 +112,8 @@ def _cleaned(value: str) -> str:
     return value[:_VALUE]
 
 
-class EnvFiles:
-    """Keeps the pins of the files that discovery names. One thread at a time reads them: a mount may hang.
+class EnvFiles(SmallFiles):
+    """Keeps the pins of the files that discovery names.
 
     Args:
         host: name of this machine. run_for: the run that tic.toml gives to a path, "" if none.
@@ -125,30 +121,15 @@ class EnvFiles:
     """
 
     def __init__(self, host: str, run_for: Callable[[str], str], known: Mapping[str, str]) -> None:
+        super().__init__("tic-env")
         self._host, self._run_for = host, run_for
         self._known = dict(known)
-        self._stats: dict[str, tuple[int, int, int]] = {}
-        self._lock = threading.Lock()
         self._rows: tuple[EnvPinRow, ...] = ()
-        self._thread: threading.Thread | None = None
-        self._next = 0.0
 
     def look(self, files: Sequence[tuple[str, str]], now: float) -> None:
-        """Begins to read what changed of (path, root), unless it was done shortly before. `now` is monotonic."""
-        if now < self._next or (self._thread is not None and self._thread.is_alive()):
-            return
-        self._next = now + EVERY_S
-        if not files and not self._known:
-            return
-        self._thread = threading.Thread(target=self._read, args=(tuple(files),), name="tic-env", daemon=True)
-        self._thread.start()
-
-    def finish(self, files: Sequence[tuple[str, str]], wait_s: float) -> None:
-        """A last look, for which so many seconds are waited."""
-        self._next = 0.0
-        self.look(files, 0.0)
-        if self._thread is not None:
-            self._thread.join(wait_s)
+        """As of all small files; one that the store knows and that is gone is told, too."""
+        if files or self._known:
+            super().look(files, now)
 
     def pending(self) -> tuple[EnvPinRow, ...]:
         """Rows that are to be stored."""
@@ -161,45 +142,31 @@ class EnvFiles:
         with self._lock:
             self._rows = tuple(row for row in self._rows if row not in done)
 
-    def _read(self, files: tuple[tuple[str, str], ...]) -> None:
-        found: list[EnvPinRow] = []
-        for path, root in files:
-            try:
-                found += self._changed(path, root)
-            except OSError as error:
-                log.debug("%s: %s", path, error)
+    def _looked(self, files: Sequence[tuple[str, str]]) -> None:
         for path in set(self._known).difference(path for path, _ in files):
             if self._known[path] and not os.path.lexists(path):
                 self._known[path] = ""
                 self._stats.pop(path, None)
-                found.append(EnvPinRow(self._host, "", path, gone=True))
-        with self._lock:
-            self._rows += tuple(found)
+                self._put([EnvPinRow(self._host, "", path, gone=True)])
 
-    def _changed(self, path: str, root: str) -> list[EnvPinRow]:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            info = os.fstat(fd)
-            stat = (info.st_ino, info.st_size, info.st_mtime_ns)
-            if self._stats.get(path) == stat:
-                return []
-            data = os.read(fd, MAX_BYTES)
-        finally:
-            os.close(fd)
-        self._stats[path] = stat
-        said = pins(data.decode("utf-8", "backslashreplace"))
+    def _put(self, rows: Iterable[EnvPinRow]) -> None:
+        with self._lock:
+            self._rows += tuple(rows)
+
+    def _changed(self, path: str, root: str, fd: int, info: os.stat_result) -> None:
+        said = pins(os.read(fd, MAX_BYTES).decode("utf-8", "backslashreplace"))
         digest = hashlib.sha256(repr(said).encode()).hexdigest()[:16] if said else ""
         if self._known.get(path, "") == digest:
-            return []
+            return
         self._known[path] = digest
-        modified = datetime.fromtimestamp(info.st_mtime, UTC).replace(tzinfo=None)
         if not said:
-            return [EnvPinRow(self._host, root, path, gone=True)]
-        run = self._run_for(path)
-        return [
+            self._put([EnvPinRow(self._host, root, path, gone=True)])
+            return
+        run, modified = self._run_for(path), datetime.fromtimestamp(info.st_mtime, UTC).replace(tzinfo=None)
+        self._put(
             EnvPinRow(
                 self._host, root, path, run, digest, False, pin.line_no, pin.name, pin.value,
                 pin.form, pin.hard, modified,
             )
             for pin in said
-        ]  # fmt: skip
+        )  # fmt: skip

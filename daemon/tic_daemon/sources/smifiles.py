@@ -13,25 +13,21 @@ directory names, else unknown.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from tic_daemon.scan.events import At, Event, Gap, GpuInfo, GpuProcess, GpuSample
+from tic_daemon.sources.smallfiles import SmallFiles
 from tic_daemon.sources.smi import Block, Text, is_smi_name, parse, starts_as_smi
 from tic_daemon.store.rows import SourceDelta, SourceRow, source_id
-
-log = logging.getLogger("tic-daemon")
 
 KIND: Final = "gpu"
 ORIGIN: Final = "nvidia-smi"
 MAX_BYTES: Final = 4 << 20
 """Of a longer file the last so many bytes are read."""
 MAX_FILES: Final = 500
-EVERY_S: Final = 20.0
 _SNIFFED: Final = 256
 
 _WORD: Final = r"(?:q|full|query|gpu|gpus|before|after|start|end|begin|pre|post|topo)"
@@ -56,7 +52,7 @@ def host_of(path: str, told: str = "") -> str:
     return ""
 
 
-class SmiFiles:
+class SmiFiles(SmallFiles):
     """See the module.
 
     Args:
@@ -71,29 +67,16 @@ class SmiFiles:
         wake: Callable[[], None],
         stored: Callable[[int], SourceRow | None] = lambda _id: None,
     ) -> None:
+        super().__init__("tic-smi")
         self._told_host, self._run_for, self._wake, self._stored = told_host, run_for, wake, stored
-        self._stats: dict[str, tuple[int, int, int]] = {}
         self._digests: dict[str, str] = {}
         self._generations: dict[int, int] = {}
-        self._lock = threading.Lock()
         self._deltas: list[SourceDelta] = []
-        self._thread: threading.Thread | None = None
-        self._next = 0.0
 
     def look(self, files: Sequence[tuple[str, str]], now: float) -> None:
-        """Begins to read what changed of (path, root). `now` is monotonic."""
-        if not files or now < self._next or (self._thread is not None and self._thread.is_alive()):
-            return
-        self._next = now + EVERY_S
-        self._thread = threading.Thread(target=self._read, args=(tuple(files),), name="tic-smi", daemon=True)
-        self._thread.start()
-
-    def finish(self, files: Sequence[tuple[str, str]], wait_s: float) -> None:
-        """A last look, for which so many seconds are waited."""
-        self._next = 0.0
-        self.look(files, 0.0)
-        if self._thread is not None:
-            self._thread.join(wait_s)
+        """As of all small files."""
+        if files:
+            super().look(files, now)
 
     def take(self) -> list[SourceDelta]:
         """What was read since the last call."""
@@ -101,40 +84,23 @@ class SmiFiles:
             taken, self._deltas = self._deltas, []
         return taken
 
-    def _read(self, files: tuple[tuple[str, str], ...]) -> None:
-        for path, root in files:
-            try:
-                delta = self._changed(path, root)
-            except OSError as error:
-                log.debug("%s: %s", path, error)
-                continue
-            if delta is not None:
-                with self._lock:
-                    self._deltas.append(delta)
+    def _looked(self, files: Sequence[tuple[str, str]]) -> None:
         if self._deltas:
             self._wake()
 
-    def _changed(self, path: str, root: str) -> SourceDelta | None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            info = os.fstat(fd)
-            stat = (info.st_ino, info.st_size, info.st_mtime_ns)
-            if self._stats.get(path) == stat:
-                return None
-            if not is_smi_name(path.rpartition("/")[2]) and not starts_as_smi(os.pread(fd, _SNIFFED, 0)):
-                self._stats[path] = stat
-                return None
-            skipped = max(0, info.st_size - MAX_BYTES)
-            data = os.pread(fd, MAX_BYTES, skipped)
-        finally:
-            os.close(fd)
-        self._stats[path] = stat
+    def _changed(self, path: str, root: str, fd: int, info: os.stat_result) -> None:
+        if not is_smi_name(path.rpartition("/")[2]) and not starts_as_smi(os.pread(fd, _SNIFFED, 0)):
+            return
+        skipped = max(0, info.st_size - MAX_BYTES)
+        data = os.pread(fd, MAX_BYTES, skipped)
         digest = hashlib.sha256(data).hexdigest()
         if not data or self._digests.get(path) == digest:
-            return None
+            return
         self._digests[path] = digest
         text = parse(data)
-        return SourceDelta(self._row(path, root, info.st_size, text), events=tuple(_events(text, len(data), skipped)))
+        delta = SourceDelta(self._row(path, root, info.st_size, text), events=tuple(_events(text, len(data), skipped)))
+        with self._lock:
+            self._deltas.append(delta)
 
     def _row(self, path: str, root: str, size: int, text: Text) -> SourceRow:
         host, run = host_of(path, self._told_host(path)), self._run_for(path)
