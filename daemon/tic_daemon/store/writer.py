@@ -66,6 +66,7 @@ WAL_BYTES = 24 << 20
 """What is not checkpointed is memory, too: about three times as much."""
 IDLE_S = 60.0
 RETRY_S = 30.0
+_RULE_COLUMNS = ("kind", "severity", "locks", "node_scope", "title", "pack", "product")
 
 
 class Writer:
@@ -201,20 +202,17 @@ class Writer:
 
     def put_fault_rules(self, rules: Iterable[FaultRuleLike]) -> None:
         """Replaces table `fault_rule`: what a rule's faults do is decided by the rules of today, for old rows too."""
-        rows = {
-            rule.kind: [rule.kind, rule.severity, rule.locks, rule.node_scope, rule.title, rule.pack, rule.product]
-            for rule in rules
-        }
+        rows = {rule.kind: tuple(getattr(rule, name) for name in _RULE_COLUMNS) for rule in rules}
         con = self._engine.con
         stored = con.execute("SELECT * FROM fault_rule").fetchall()
-        if {tuple(row) for row in stored} == {tuple(row) for row in rows.values()}:
+        if set(stored) == set(rows.values()):
             return
+        table = pa.table({name: [row[i] for row in rows.values()] for i, name in enumerate(_RULE_COLUMNS)})
         try:
             con.execute("BEGIN")
             # Not DELETE and INSERT: DuckDB refuses a key that was deleted in the same transaction (1.2).
-            con.execute("DELETE FROM fault_rule WHERE NOT list_contains(?, kind)", [list(rows)])
-            for row in rows.values():
-                con.execute("INSERT OR REPLACE INTO fault_rule VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            self._insert("DELETE FROM fault_rule WHERE kind NOT IN (SELECT kind::VARCHAR FROM _batch)", table)
+            self._insert("INSERT OR REPLACE INTO fault_rule SELECT * FROM _batch", table)
             con.execute("COMMIT")
         except duckdb.Error as error:
             raise self._failed(error, "the fault rules") from error
