@@ -118,6 +118,20 @@ def test_no_more_than_so_many_entries_are_looked_at(tmp_path: Path, monkeypatch:
     assert row.files == 20
 
 
+def test_a_whole_one_is_not_walked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked: list[str] = []
+    entries = checkpoints._entries
+    monkeypatch.setattr(checkpoints, "_entries", lambda path: (walked.append(path), entries(path))[1])
+    write(tmp_path / "step_40" / "model.safetensors", 100)
+    write(tmp_path / "step_40" / "STABLE", 1)
+    watch = Watch(tmp_path)
+    assert [row.complete for row in watch.look(0)] == [True]
+    watch.look()
+    assert walked == [str(tmp_path / "step_40")]
+    write(tmp_path / "step_40" / "optimizer.pt", 50)
+    assert [row.bytes_size for row in watch.look()] == [151]
+
+
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere" / "huge.pt", 1000)
     write(tmp_path / "checkpoint-1" / "model.safetensors", 10)
