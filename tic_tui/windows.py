@@ -98,6 +98,8 @@ class _Side:
         took = max(time.monotonic() - began, 1e-3)
         try:
             factor = RANGE_S / took * (1.0 if found else 8.0)
+            if found and factor > 1:  # there is time, and how close the rows lie tells how far the rest of them reaches
+                factor = max(factor, 1.2 * (self._want + 1 - len(self.rows)) / len(found))
             self._range = max(self._first, self._range * max(0.25, min(8.0 if found else 64.0, factor)))
         except OverflowError:
             self._range = timedelta.max
