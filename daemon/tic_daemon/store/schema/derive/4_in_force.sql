@@ -24,7 +24,14 @@ several AS MATERIALIZED (
     SELECT source_id, generation FROM member
     GROUP BY source_id, generation HAVING count(DISTINCT nullif(regexp_extract(actor, 'DP\d+'), '')) > 1
 ),
-place AS (SELECT DISTINCT source_id, generation, proc, declared_single AS single FROM t_place),
+-- Of logs that tell of a state alone: of any other there is none to take.
+telling AS MATERIALIZED (
+    SELECT DISTINCT source_id, generation FROM b_exec_state UNION SELECT DISTINCT source_id, generation FROM b_weight_phase
+),
+place AS (
+    SELECT DISTINCT p.source_id, p.generation, p.proc, p.declared_single AS single
+    FROM t_place p JOIN telling t ON t.source_id = p.source_id AND t.generation = p.generation
+),
 counted AS (
     SELECT p.source_id, p.generation, p.proc, p.single, m.proc IS NOT NULL AS is_member, s.source_id IS NOT NULL AS several,
         count(*) FILTER (WHERE p.proc <> '') OVER log AS procs,
@@ -127,11 +134,12 @@ LEFT JOIN named n ON n.run_id = k.run_id AND n.attempt = k.attempt AND n.field =
 GROUP BY ALL;
 
 -- The state in force by time, one row a run, attempt, field and range [from_us, to_us) of UTC microseconds.
+--   zone     of the run and attempt, a number
 --   sure_us  the change that begins it is over: its stamp's last moment
 --   value    NULL: not one value, see note
 --   host     of all that told of the field; NULL: several
 CREATE OR REPLACE TEMP TABLE t_in_force AS
-SELECT f.run_id, f.attempt, f.field, f.us AS from_us, f.us + f.res_us AS sure_us,
+SELECT f.run_id, f.attempt, (hash(f.run_id, f.attempt) >> 1)::BIGINT AS zone, f.field, f.us AS from_us, f.us + f.res_us AS sure_us,
     lead(f.us, 1, 4611686018427387904) OVER (PARTITION BY f.run_id, f.attempt, f.field ORDER BY f.us) AS to_us,
     CASE WHEN len(f.vals) = 1 AND NOT f.many AND NOT f.blur THEN f.vals[1] END AS value,
     CASE WHEN f.blur THEN 'it changes too often'

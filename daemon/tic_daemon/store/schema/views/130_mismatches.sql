@@ -34,23 +34,24 @@ SELECT h.*,
                 THEN epoch_us(h.after_stamp) > CASE WHEN h.after_utc THEN h.late_utc ELSE h.late_naive + h.naive_shift_us END
                 END, false) AS after_fault,
     CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at,
+    CASE WHEN h.told_zone IS NOT NULL THEN epoch_us(event_at) END AS told_us,
     -- What was wrong with an engine's weights then, as derive/3_state.sql bounds it; NULL: nothing. By position in the engine's
     -- log; else by the step; without one, or where a finding tells none, by time. What tells neither is cleared by nothing
     -- but a line before it or a step on one side.
     CASE WHEN fp.words IS NOT NULL THEN fp.words
-         WHEN NOT coalesce(h.f_any, false) THEN NULL
+         WHEN NOT coalesce(z.findings > 0, false) THEN NULL
          WHEN fs.words IS NOT NULL AND NOT coalesce(h.at_us < fs.since_us, false) THEN fs.words
-         WHEN h.has_step AND NOT h.f_stepless THEN NULL
+         WHEN h.has_step AND NOT z.stepless THEN NULL
          WHEN ft.words IS NOT NULL THEN ft.words
-         WHEN h.at_us IS NOT NULL AND NOT h.f_timeless THEN NULL
-         WHEN NOT h.f_stepless AND (h.slo > h.f_step_hi OR h.shi < h.f_step_lo) THEN NULL
-         WHEN h.at_us IS NULL AND coalesce(h.after_us > h.f_last_us, false) THEN NULL
-         ELSE h.f_words END AS made_in
+         WHEN h.at_us IS NOT NULL AND NOT z.timeless THEN NULL
+         WHEN NOT z.stepless AND (h.slo > z.step_hi OR h.shi < z.step_lo) THEN NULL
+         WHEN h.at_us IS NULL AND coalesce(h.after_us > z.last_us, false) THEN NULL
+         ELSE z.words END AS made_in
 FROM (
   SELECT r.*, r.slo <> -4611686018427387904 AND r.shi <> 4611686018427387904 AS has_step,
-    CASE WHEN r.stamp_utc OR r.zone_s IS NOT NULL
+    CASE WHEN r.f_zone IS NOT NULL AND (r.stamp_utc OR r.zone_s IS NOT NULL)
          THEN epoch_us(r.stamp) - CASE WHEN r.stamp_utc THEN 0 ELSE r.naive_shift_us END END AS at_us,
-    CASE WHEN r.not_held AND (r.after_utc OR r.zone_s IS NOT NULL)
+    CASE WHEN r.f_zone IS NOT NULL AND r.not_held AND (r.after_utc OR r.zone_s IS NOT NULL)
          THEN epoch_us(r.after_stamp) - CASE WHEN r.after_utc THEN 0 ELSE r.naive_shift_us END END AS after_us
   FROM (
     SELECT m.*, k.run_id AS place_run_id, k.* EXCLUDE (source_id, generation, proc, code, from_off, to_off, run_id),
@@ -68,6 +69,7 @@ FROM (
         AND m.byte_offset >= k.from_off AND m.byte_offset < k.to_off
   ) r
 ) h
+LEFT JOIN i_finding_zone z ON z.zone = h.f_zone
 LEFT JOIN i_finding_span fp ON fp.axis = 'pos' AND fp.key = h.source_id
     AND h.generation::BIGINT * 17592186044416 + h.byte_offset BETWEEN fp.lo AND fp.hi
 LEFT JOIN i_finding_span fs ON fs.axis = 'step' AND fs.key = h.f_zone AND h.has_step AND h.slo <= fs.hi AND h.shi >= fs.lo
@@ -128,7 +130,7 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
     CASE WHEN c.event_at IS NOT NULL OR (c.own_graph_mode IS NOT NULL AND c.own_prefix_cache IS NOT NULL AND c.own_weight_phase IS NOT NULL)
          THEN concat_ws('; ', CASE WHEN c.told_graph_mode IS NULL THEN c.graph_note END,
              CASE WHEN c.told_prefix_cache IS NULL THEN c.cache_note END, CASE WHEN c.told_weight_phase IS NULL THEN c.weight_note END)
-         WHEN c.run_id IN (SELECT run_id FROM i_in_force) THEN 'others told of their state, and the time of this record is not known'
+         WHEN c.told_of_run THEN 'others told of their state, and the time of this record is not known'
          ELSE '' END AS state_note,
     c.host, c.pid, c.path, c.line_no, c.byte_offset, c.byte_length,
     c.event_at,
@@ -140,22 +142,22 @@ FROM (
 SELECT c.*, e.graph_mode AS own_graph_mode, e.step_kind AS own_step_kind, e.prefix_cache AS own_prefix_cache,
     e.prefix_hit_rate AS own_prefix_hit_rate, e.weight_phase AS own_weight_phase,
     CASE WHEN e.graph_mode IS NULL AND g.value IS NOT NULL
-         THEN CASE WHEN epoch_us(c.event_at) >= g.sure_us + CASE WHEN g.host = c.host THEN 0 ELSE g.margin_us END
-                    AND epoch_us(c.event_at) + c.stamp_res_us <= g.to_us - CASE WHEN g.host = c.host THEN 0 ELSE g.margin_us END
+         THEN CASE WHEN c.told_us >= g.sure_us + CASE WHEN g.host = c.host THEN 0 ELSE g.margin_us END
+                    AND c.told_us + c.stamp_res_us <= g.to_us - CASE WHEN g.host = c.host THEN 0 ELSE g.margin_us END
               THEN g.value END END AS told_graph_mode,
     CASE WHEN e.graph_mode IS NULL AND g.from_us IS NOT NULL
          THEN 'graph_mode: ' || CASE WHEN g.note <> '' THEN g.note WHEN g.host = c.host THEN 'it changed in the same moment'
                                   ELSE 'it changed too near in time for the clocks of two hosts' END END AS graph_note,
     CASE WHEN e.prefix_cache IS NULL AND p.value IS NOT NULL
-         THEN CASE WHEN epoch_us(c.event_at) >= p.sure_us + CASE WHEN p.host = c.host THEN 0 ELSE p.margin_us END
-                    AND epoch_us(c.event_at) + c.stamp_res_us <= p.to_us - CASE WHEN p.host = c.host THEN 0 ELSE p.margin_us END
+         THEN CASE WHEN c.told_us >= p.sure_us + CASE WHEN p.host = c.host THEN 0 ELSE p.margin_us END
+                    AND c.told_us + c.stamp_res_us <= p.to_us - CASE WHEN p.host = c.host THEN 0 ELSE p.margin_us END
               THEN p.value END END AS told_prefix_cache,
     CASE WHEN e.prefix_cache IS NULL AND p.from_us IS NOT NULL
          THEN 'prefix_cache: ' || CASE WHEN p.note <> '' THEN p.note WHEN p.host = c.host THEN 'it changed in the same moment'
                                   ELSE 'it changed too near in time for the clocks of two hosts' END END AS cache_note,
     CASE WHEN e.weight_phase IS NULL AND w.value IS NOT NULL
-         THEN CASE WHEN epoch_us(c.event_at) >= w.sure_us + CASE WHEN w.host = c.host THEN 0 ELSE w.margin_us END
-                    AND epoch_us(c.event_at) + c.stamp_res_us <= w.to_us - CASE WHEN w.host = c.host THEN 0 ELSE w.margin_us END
+         THEN CASE WHEN c.told_us >= w.sure_us + CASE WHEN w.host = c.host THEN 0 ELSE w.margin_us END
+                    AND c.told_us + c.stamp_res_us <= w.to_us - CASE WHEN w.host = c.host THEN 0 ELSE w.margin_us END
               THEN w.value END END AS told_weight_phase,
     CASE WHEN e.weight_phase IS NULL AND w.from_us IS NOT NULL
          THEN 'weight_phase: ' || CASE WHEN w.note <> '' THEN w.note WHEN w.host = c.host THEN 'it changed in the same moment'
@@ -186,13 +188,12 @@ FROM (
             ON r.source_id = m.source_id AND r.generation = m.generation AND r.byte_offset = m.byte_offset
     ) j
 ) c
-LEFT JOIN i_voice v ON v.source_id = c.source_id AND v.generation = c.generation AND v.proc = c.proc
-LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation AND e.voice = coalesce(v.voice, c.proc)
+LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation AND e.voice = c.voice
     AND c.byte_offset > e.from_off AND c.byte_offset <= e.to_off
-LEFT JOIN i_told_at g ON g.field = 'graph_mode' AND g.run_id = c.run_id AND g.attempt = c.attempt
-    AND epoch_us(c.event_at) >= g.from_us AND epoch_us(c.event_at) < g.to_us
-LEFT JOIN i_told_at p ON p.field = 'prefix_cache' AND p.run_id = c.run_id AND p.attempt = c.attempt
-    AND epoch_us(c.event_at) >= p.from_us AND epoch_us(c.event_at) < p.to_us
-LEFT JOIN i_told_at w ON w.field = 'weight_phase' AND w.run_id = c.run_id AND w.attempt = c.attempt
-    AND epoch_us(c.event_at) >= w.from_us AND epoch_us(c.event_at) < w.to_us
+LEFT JOIN i_told_at g ON g.field = 'graph_mode' AND g.zone = c.told_zone
+    AND c.told_us >= g.from_us AND c.told_us < g.to_us
+LEFT JOIN i_told_at p ON p.field = 'prefix_cache' AND p.zone = c.told_zone
+    AND c.told_us >= p.from_us AND c.told_us < p.to_us
+LEFT JOIN i_told_at w ON w.field = 'weight_phase' AND w.zone = c.told_zone
+    AND c.told_us >= w.from_us AND c.told_us < w.to_us
 ) c;
