@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tic_tui.model import Fault, Mismatch
 from tic_tui.safe import Safe
 
 
@@ -117,3 +118,6 @@ class Gpu:
     read_at: datetime | None
     observed_at: datetime
     why: Safe | None
+
+
+Item = Mismatch | Fault | Finding  # what can be opened: it stands somewhere in a log

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
-from tic_tui import queries
 from tic_tui.messages import Link, LinkChanged, MarksSeen, QueryFailed
 from tic_tui.model import Demand
 from tic_tui.safe import safe
@@ -186,6 +185,8 @@ class Feed:
             sought = self._sought
         if not sought:
             return
+        from tic_tui import queries  # noqa: PLC0415  not before the first paint
+
         seen = queries.marks_there(reader, sought)
         if seen:
             with self._wake:

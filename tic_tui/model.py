@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
 from tic_tui.filters import Filter
 from tic_tui.safe import NOTHING, Safe, safe
+
+if TYPE_CHECKING:
+    from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
 
 T = TypeVar("T")
 
@@ -189,9 +191,6 @@ class Standing:
     admissibility: Safe
     reason: Safe
     records: int
-
-
-Item = Mismatch | Fault | Finding  # what can be opened: it stands somewhere in a log
 
 
 @dataclass(frozen=True, slots=True)

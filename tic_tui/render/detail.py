@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Final
 
 from tic_tui.age import clock
-from tic_tui.execution import Finding
+from tic_tui.execution import Finding, Item
 from tic_tui.glyphs import Glyphs
-from tic_tui.model import Fault, Item, Mismatch
+from tic_tui.model import Fault, Mismatch
 from tic_tui.neighbours import FileLine, Neighbours, Place
 from tic_tui.plural import plural
 from tic_tui.render import findings

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 
 from tic_tui import bindings
-from tic_tui.execution import Finding
-from tic_tui.model import Fault, Item, Mismatch
+from tic_tui.execution import Finding, Item
+from tic_tui.model import Fault, Mismatch
 from tic_tui.neighbours import Neighbours
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.detail import DetailPane

@@ -13,8 +13,8 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tic_tui import bindings
-from tic_tui.execution import Finding
-from tic_tui.model import Demand, Item, Mismatch, RunView
+from tic_tui.execution import Finding, Item
+from tic_tui.model import Demand, Mismatch, RunView
 from tic_tui.render import banner, chrome, execstate, gpus, lifecycle, liveness, plot, records
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View

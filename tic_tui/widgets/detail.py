@@ -7,7 +7,7 @@ from typing import Final
 
 from textual.timer import Timer
 
-from tic_tui.model import Item
+from tic_tui.execution import Item
 from tic_tui.neighbours import Neighbours, Place
 from tic_tui.render import detail
 from tic_tui.render.text import Line
