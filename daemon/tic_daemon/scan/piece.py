@@ -400,11 +400,10 @@ class PieceReader:
             if len(text) > REGEX_LIMIT:
                 seen = piece.around(place)
             hit = rule.regex.search(seen)
-        if hit is None:
+        if hit is None or self.state.denials.of(rule, piece.key):
             return
         if rule.yields == "context":
-            if "epoch" in rule.regex.groupindex:
-                self.state.blocks.heading(piece.key, hit.groupdict())
+            self._context(rule, hit, piece.key)
             return
         make = self._maker(rule, hit, piece)
         if make is None:
@@ -418,6 +417,7 @@ class PieceReader:
             self.state.held = held
             return
         self.events += found
+        self.state.denials.heard(rule, piece.key, found)
         if not found or not numbers:
             return
         at = found[0].at
@@ -427,6 +427,13 @@ class PieceReader:
             self.state.quotes.pop(piece.key, None)
         if isinstance(found[0], StepEvent) and found[0].edge == "begin" and at.step is not None:
             self.state.blocks.begin(piece.key, at.step)
+
+    def _context(self, rule: Rule, hit: re.Match[str], key: str) -> None:
+        """A line that says what other lines mean."""
+        if rule.denies:
+            self.state.denials.deny(rule, key)
+        if "epoch" in rule.regex.groupindex:
+            self.state.blocks.heading(key, hit.groupdict())
 
     def _news(self, found: list[Event], piece: _Piece) -> list[Event]:
         """Without what says the same as an earlier line."""

@@ -35,6 +35,7 @@ PHASES: Final[Mapping[str, tuple[str, ...]]] = {
 
 TRANSPORT_KINDS: Final = ("comm", "topology", "fabric", "channel", "network", "nvls", "version", "all2all", "nvshmem")
 STAGES: Final = ("", "inference", "start")
+DENIES_FOR: Final = ("process", "next")
 
 COMMON_KEYS: Final = frozenset({
     "name", "yields", "literal", "pattern", "anchor", "order", "wrap", "stream", "title", "product", "source",
@@ -53,7 +54,7 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "compile": frozenset({"compiler", "what", "seconds", "stage"}),
     "bench": frozenset({"what"}),
     "env": frozenset(),
-    "context": frozenset(),
+    "context": frozenset({"denies", "denies_for"}),
 }
 
 # Text before a marker that is cited, not printed: `"`, `log:77:`, `+`, "saw ", an escaped newline, an indented block.
@@ -96,6 +97,7 @@ class Rule:
             id, own, nranks, nnodes, channel, src, dst, direction, mnnvl, clique, size. Of compile and bench, `what` is
             a template: the kernel, the benchmark.
         compiler, stage: compile: who compiles, a template; one of `STAGES`.
+        denies, denies_for: context: rules whose hits say nothing after this line, and how long; see `denials`.
         tells_who: a group of the pattern names the writer. Follows from the pattern.
     """
 
@@ -140,6 +142,8 @@ class Rule:
     transport: str = ""
     compiler: str = ""
     stage: str = ""
+    denies: tuple[str, ...] = ()
+    denies_for: str = "process"
     tells_who: bool = dataclass_field(init=False, repr=False, compare=False, default=False)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from tic_daemon.errors import RuleError
 from tic_daemon.scan import rule_lint
 from tic_daemon.scan.rule import (
     COMMON_KEYS,
+    DENIES_FOR,
     EXEC_FIELDS,
     KEYS,
     LOCKS,
@@ -55,6 +56,7 @@ _LISTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "weight_phase": {"role": ROLES, "track": tuple(PHASES)},
     "transport": {"what": TRANSPORT_KINDS},
     "compile": {"stage": STAGES},
+    "context": {"denies_for": DENIES_FOR},
 }
 _TEXTS: Final = {
     "timing": {"phase": "gen", "seconds": "{s}"},
@@ -119,6 +121,11 @@ class RuleSet:
                     )  # fmt: skip
                 rules[rule.name] = rule
                 home[rule.name] = pack.path
+        for rule in rules.values():
+            for name in rule.denies:
+                if name not in rules or rules[name].yields == "fault":
+                    what = "a fault" if name in rules else "a rule that does not exist"
+                    raise _refuse(home[rule.name], rule.name, f"denies {what}: {name}", "name rules that yield a state")
         return cls(tuple(sorted(rules.values(), key=lambda rule: rule.order)), packs)
 
     def fault_rules(self) -> list[FaultRule]:
@@ -243,7 +250,7 @@ def _rule(table: Mapping[str, Any], pack: str, define: Mapping[str, str], path: 
 
 def _check_type(key: str, value: Any, path: Path, name: str) -> None:
     """One key's type. Lists are lists of texts."""
-    if key in {"literal", "match", "no_match"}:
+    if key in {"literal", "match", "no_match", "denies"}:
         good = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
         want = "a list of texts"
     elif key in {"needs_level", "node_scope", "gpu", "cold", "override"}:
@@ -270,6 +277,7 @@ def _build(table: Mapping[str, Any], name: str, pack: str, pattern: str) -> Rule
     """The rule with the kind's defaults. Checked values only."""
     rest = {key: value for key, value in table.items() if key not in {"name", "literal", "pattern", "override"}}
     rest["match"], rest["no_match"] = tuple(table["match"]), tuple(table["no_match"])
+    rest["denies"] = tuple(table.get("denies", ()))
     if table["yields"] == "step" and not table.get("step_from"):
         rest.setdefault("step_field", "step")
     return Rule(

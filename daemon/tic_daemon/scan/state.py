@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from tic_daemon.scan.comms import Comms
+from tic_daemon.scan.denials import Denials
 from tic_daemon.scan.records import OpenRecord, Records
 from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.step_from import Blocks, Held
@@ -67,6 +68,7 @@ class State:
         cri: first parts of lines that a container runtime has cut, by stream.
         previous: the first bytes of the line before.
         comms: communicators begun, and what was said of them, see `comms`.
+        denials: what engines have said that does not hold, see `denials`.
         blocks, held: step numbers that stand on other lines, see `step_from`.
     """
 
@@ -90,6 +92,7 @@ class State:
     blocks: Blocks = field(default_factory=Blocks)
     held: Held | None = None
     comms: Comms = field(default_factory=Comms)
+    denials: Denials = field(default_factory=Denials)
 
     def dump(self) -> str:
         """Compact JSON. Parts that are empty are left out."""
@@ -114,7 +117,7 @@ class State:
             "records": {key: record.to_json() for key, record in self.records.open.items()},
             "traces": self.traces.to_json(),
             "blocks": self.blocks.to_json(), "held": self.held.to_json() if self.held else None,
-            "comms": self.comms.to_json(),
+            "comms": self.comms.to_json(), "denials": self.denials.to_json(),
         }  # fmt: skip
         value |= {key: part for key, part in optional.items() if part}
         return json.dumps(value, separators=(",", ":"))
@@ -143,4 +146,5 @@ class State:
         if (held := value.get("held")) is not None:
             state.held = Held.from_json(held)
         state.comms = Comms.from_json(value.get("comms", {}))
+        state.denials = Denials.from_json(value.get("denials", []))
         return state
