@@ -85,6 +85,11 @@ def text(lines: list[str], start: int = 0) -> str:
     return "".join(line.format(at=clock(start + 10 * n)) + "\n" for n, line in enumerate(lines))
 
 
+def offset(lines: list[str], line: int) -> int:
+    """Where a line of `text(lines)` begins, in bytes; from 0."""
+    return len("".join(text(lines).splitlines(keepends=True)[:line]).encode())
+
+
 def watch(folder: Path) -> Path:
     assert main(["watch", "--once", str(folder)]) in (0, 11, 12, 13, 14)
     (store,) = folder.glob(".tic/*/tic.duckdb")
@@ -107,6 +112,11 @@ def test_it_is_found_and_makes_the_numbers_of_its_log_suspect(tmp_path: Path, ki
     bad, good = ("suspect", words, False), ("admissible", "", True)
     assert rows == [good, bad, bad, good]
     assert ask(store, "SELECT suspect, admissible, locked FROM attempts") == [(2, 2, False)]
+    ids = ask(store, "SELECT finding_ids FROM mismatches ORDER BY line_no")
+    (one,) = ask(store, "SELECT finding_id, until_generation, until_offset FROM lifecycle_findings")
+    assert ids == [("",), (one[0],), (one[0],), ("",)]
+    ends = [offset(log, n + len(lines) + 3) for n in range(len(mended))]
+    assert one[1] == 0 and one[2] in ends, "one of the lines that put it right"
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -162,6 +172,9 @@ def worth(folder: Path, trainer: str, zone: str = 'zone = "UTC"', engine: list[t
     store = watch(folder)
     assert ask(store, "SELECT kind FROM lifecycle_findings") == [("wake_without_weights",)] * (engine is ENGINE)
     rows = ask(store, "SELECT admissibility, reason FROM mismatches WHERE path LIKE '%trainer.log' ORDER BY line_no")
+    by = "SELECT finding_ids = coalesce((SELECT finding_id FROM lifecycle_findings), ''), finding_ids = '' FROM mismatches"
+    named = ask(store, f"{by} WHERE path LIKE '%trainer.log' ORDER BY line_no")
+    assert named == [(True, engine is not ENGINE) if reason else (engine is not ENGINE, True) for _, reason in rows]
     assert all((reason == WORDS) == (worth == "suspect") for worth, reason in rows)
     return [str(row[0]) for row in rows]
 

@@ -16,6 +16,7 @@ from tic_daemon.store.writer import Writer
 NINE = datetime(2026, 11, 29, 9)
 COLUMNS = "graph_mode, prefix_cache, weight_phase, state_source, state_note"
 SAID = tuple[object, ...]
+BY_TIME: dict[float, str] = {}  # of the last `told`: which values of each record are from another log
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +74,14 @@ def told(tmp_path: Path, *logs: Log) -> dict[float, SAID]:
     writer.commit([log.delta() for log in logs])
     writer.settle_if_due(now=True)
     con = writer.reader_cursor()
-    rows = con.execute(f"SELECT value, {COLUMNS} FROM mismatches").fetchall()
+    rows = con.execute(f"SELECT value, state_by_time, {COLUMNS} FROM mismatches").fetchall()
     con.close()
     writer.close()
     assert len({row[0] for row in rows}) == len(rows), "a record once"
-    return {row[0]: row[1:] for row in rows}
+    assert all((row[1] != "") == (row[5] == "by time") for row in rows)
+    BY_TIME.clear()
+    BY_TIME.update({row[0]: row[1] for row in rows})
+    return {row[0]: row[2:] for row in rows}
 
 
 NOTHING = ("unknown", "unknown", "unknown", "", "")
@@ -199,6 +203,7 @@ def test_processes_that_differ_are_named_and_never_merged(tmp_path: Path) -> Non
     assert got[2.0] == (*NOTHING[:4], "graph_mode: 2 rollout processes differ: FULL, NONE")
     assert got[3.0] == ("FULL", "unknown", "asleep", "by time", "")
     assert got[4.0] == ("FULL", "unknown", "asleep", "own log", "")
+    assert BY_TIME == {1.0: "graph_mode", 2.0: "", 3.0: "graph_mode, weight_phase", 4.0: ""}
 
 
 def test_an_hour_whose_zone_is_unknown_says_nothing(tmp_path: Path) -> None:

@@ -264,6 +264,7 @@ FROM bound b;
 --   stepless        some finding tells no steps, so that times count also where a number has a step
 --   timeless        some finding tells no time
 --   step_lo, step_hi, last_us   bounds of them all
+--   ids             the findings, at most 20, with blanks between
 CREATE OR REPLACE TEMP TABLE t_finding_zone AS
 WITH act AS MATERIALIZED (
     SELECT f.*, a.attempt FROM t_finding_act_ f
@@ -276,7 +277,8 @@ log AS (
 SELECT row_number() OVER (ORDER BY l.run_id, l.attempt, l.own) AS zone, l.run_id, l.attempt, l.own,
     count(a.finding_id) AS findings, coalesce(bool_or(a.step_lo IS NULL), false) AS stepless, coalesce(bool_or(a.lo_us IS NULL), false) AS timeless,
     min(a.step_lo) AS step_lo, max(a.step_hi) AS step_hi, max(coalesce(a.hi_us, 4611686018427387904)) AS last_us,
-    string_agg(DISTINCT a.words, '; ' ORDER BY a.words) AS words
+    string_agg(DISTINCT a.words, '; ' ORDER BY a.words) AS words,
+    array_to_string(list_slice(list(DISTINCT a.finding_id ORDER BY a.finding_id) FILTER (WHERE a.finding_id IS NOT NULL), 1, 20), ' ') AS ids
 FROM log l
 LEFT JOIN act a ON a.run_id = l.run_id AND a.attempt = l.attempt AND (l.own = 0 OR a.source_id <> l.own)
 GROUP BY l.run_id, l.attempt, l.own;
@@ -284,18 +286,19 @@ GROUP BY l.run_id, l.attempt, l.own;
 -- Disjoint ranges. `key`: of `pos` the log, of `step` and `time` the zone. Between two ranges of steps lies a whole step, so
 -- that a number of one step or of the next meets one of them.
 --   since_us        of `step`: what is surely earlier is not of it
+--   ids             the findings, at most 20, with blanks between
 CREATE OR REPLACE TEMP TABLE t_finding_span AS
 WITH range0 AS (
-    SELECT 'pos' AS axis, source_id AS key, from_pos AS lo, coalesce(until_pos, 4611686018427387904) - 1 AS hi, NULL::BIGINT AS since_us, words
+    SELECT 'pos' AS axis, source_id AS key, from_pos AS lo, coalesce(until_pos, 4611686018427387904) - 1 AS hi, NULL::BIGINT AS since_us, words, finding_id
     FROM t_finding_act_
     UNION ALL
-    SELECT s.axis, z.zone, s.lo, s.hi, s.since_us, s.words
+    SELECT s.axis, z.zone, s.lo, s.hi, s.since_us, s.words, s.finding_id
     FROM (
         SELECT 'step' AS axis, run_id, lo_attempt, hi_attempt, source_id, step_lo AS lo, step_hi AS hi,
-            coalesce(lo_us, -4611686018427387904) AS since_us, words
+            coalesce(lo_us, -4611686018427387904) AS since_us, words, finding_id
         FROM t_finding_act_ WHERE step_lo IS NOT NULL
         UNION ALL
-        SELECT 'time', run_id, lo_attempt, hi_attempt, source_id, lo_us, hi_us, NULL, words FROM t_finding_act_ WHERE lo_us IS NOT NULL
+        SELECT 'time', run_id, lo_attempt, hi_attempt, source_id, lo_us, hi_us, NULL, words, finding_id FROM t_finding_act_ WHERE lo_us IS NOT NULL
     ) s
     JOIN t_finding_zone z ON z.run_id = s.run_id AND z.attempt BETWEEN s.lo_attempt AND s.hi_attempt AND (z.own = 0 OR z.own <> s.source_id)
 ),
@@ -307,5 +310,6 @@ island AS (
         OVER (PARTITION BY axis, key ORDER BY lo, hi, words ROWS UNBOUNDED PRECEDING) AS nth
     FROM grown
 )
-SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us, string_agg(DISTINCT words, '; ' ORDER BY words) AS words
+SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us, string_agg(DISTINCT words, '; ' ORDER BY words) AS words,
+    array_to_string(list_slice(list(DISTINCT finding_id ORDER BY finding_id), 1, 20), ' ') AS ids
 FROM island GROUP BY axis, key, nth;

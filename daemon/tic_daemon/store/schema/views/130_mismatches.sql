@@ -35,18 +35,20 @@ SELECT h.*,
                 END, false) AS after_fault,
     CASE WHEN h.stamp_utc THEN h.stamp WHEN h.zone_s IS NOT NULL THEN h.stamp - to_seconds(h.zone_s) END AS event_at,
     CASE WHEN h.told_zone IS NOT NULL THEN epoch_us(event_at) END AS told_us,
-    -- What was wrong with an engine's weights then, as derive/3_state.sql bounds it; NULL: nothing. By position in the engine's
+    -- What was wrong with an engine's weights then, as derive/3_state.sql bounds it, in words and by finding; NULL: nothing. By position in the engine's
     -- log; else by the step; without one, or where a finding tells none, by time. What tells neither is cleared by nothing
     -- but a line before it or a step on one side.
-    CASE WHEN fp.words IS NOT NULL THEN fp.words
-         WHEN NOT coalesce(z.findings > 0, false) THEN NULL
-         WHEN fs.words IS NOT NULL AND NOT coalesce(h.at_us < fs.since_us, false) THEN fs.words
-         WHEN h.has_step AND NOT z.stepless THEN NULL
-         WHEN ft.words IS NOT NULL THEN ft.words
-         WHEN h.at_us IS NOT NULL AND NOT z.timeless THEN NULL
-         WHEN NOT z.stepless AND (h.slo > z.step_hi OR h.shi < z.step_lo) THEN NULL
-         WHEN h.at_us IS NULL AND coalesce(h.after_us > z.last_us, false) THEN NULL
-         ELSE z.words END AS made_in
+    CASE WHEN fp.words IS NOT NULL THEN 1
+         WHEN NOT coalesce(z.findings > 0, false) THEN 0
+         WHEN fs.words IS NOT NULL AND NOT coalesce(h.at_us < fs.since_us, false) THEN 2
+         WHEN h.has_step AND NOT z.stepless THEN 0
+         WHEN ft.words IS NOT NULL THEN 3
+         WHEN h.at_us IS NOT NULL AND NOT z.timeless THEN 0
+         WHEN NOT z.stepless AND (h.slo > z.step_hi OR h.shi < z.step_lo) THEN 0
+         WHEN h.at_us IS NULL AND coalesce(h.after_us > z.last_us, false) THEN 0
+         ELSE 4 END AS made_how,
+    CASE made_how WHEN 1 THEN fp.words WHEN 2 THEN fs.words WHEN 3 THEN ft.words WHEN 4 THEN z.words END AS made_in,
+    CASE made_how WHEN 1 THEN fp.ids WHEN 2 THEN fs.ids WHEN 3 THEN ft.ids WHEN 4 THEN z.ids END AS made_by
 FROM (
   SELECT r.*, r.slo <> -4611686018427387904 AND r.shi <> 4611686018427387904 AS has_step,
     CASE WHEN r.f_zone IS NOT NULL AND (r.stamp_utc OR r.zone_s IS NOT NULL)
@@ -132,6 +134,10 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
              CASE WHEN c.told_prefix_cache IS NULL THEN c.cache_note END, CASE WHEN c.told_weight_phase IS NULL THEN c.weight_note END)
          WHEN c.told_of_run THEN 'others told of their state, and the time of this record is not known'
          ELSE '' END AS state_note,
+    concat_ws(', ', CASE WHEN c.told_graph_mode IS NOT NULL THEN 'graph_mode' END,
+        CASE WHEN c.told_prefix_cache IS NOT NULL THEN 'prefix_cache' END,
+        CASE WHEN c.told_weight_phase IS NOT NULL THEN 'weight_phase' END) AS state_by_time,
+    coalesce(c.made_by, '') AS finding_ids,
     c.host, c.pid, c.path, c.line_no, c.byte_offset, c.byte_length,
     c.event_at,
     c.stamp AS event_local, c.observed_at, c.raw,

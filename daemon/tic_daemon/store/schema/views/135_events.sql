@@ -56,10 +56,12 @@ WITH place AS MATERIALIZED (
 )
 SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
     v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.field, v.claimed, v.observed, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
-    v.observed_at, p.path, v.line_no, v.step, v.rule, v.proc, v.source_id, v.generation, v.byte_offset, v.byte_length
+    v.observed_at, p.path, v.line_no, v.step, v.rule, v.proc, coalesce(o.voice, v.proc) AS voice,
+    v.source_id, v.generation, v.byte_offset, v.byte_length
 FROM b_exec_state v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+LEFT JOIN i_voice o ON o.source_id = v.source_id AND o.generation = v.generation AND o.proc = v.proc;
 
 -- The state in force: for every process and field the last that was claimed and the last that was observed, in its source.
 CREATE OR REPLACE VIEW exec_state_now AS
@@ -81,16 +83,19 @@ SELECT rec_id, run_id, attempt, role, rank, host, pid, track, phase, level, vers
         OR (track = 'residency' AND phase = 'awake' AND before_phase = 'awake')
         OR (track = 'residency' AND phase = 'reloaded' AND before_phase = 'asleep')
         OR (track = 'version' AND residency = 'asleep'), false) AS legal,
-    event_at, path, line_no, before_phase, residency, rule, observed_at, source_id, generation, byte_offset, byte_length
+    event_at, path, line_no, before_phase, residency, rule, observed_at,
+    source_id, generation, byte_offset, byte_length, voice, rule LIKE 'prime.%' AS keeps_kv
 FROM (
     SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt, v.role,
         coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.track, v.phase, v.level, v.version, v.duration_s,
         lag(v.phase) OVER t AS before_phase,
         last_value(CASE WHEN v.track = 'residency' THEN v.phase END IGNORE NULLS) OVER p AS residency,
-        CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, p.path, v.line_no, v.rule, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length
+        CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, p.path, v.line_no, v.rule, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length,
+        coalesce(o.voice, v.proc) AS voice
     FROM b_weight_phase v
     JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
         AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+    LEFT JOIN i_voice o ON o.source_id = v.source_id AND o.generation = v.generation AND o.proc = v.proc
     WINDOW t AS (PARTITION BY v.source_id, v.generation, v.proc, v.track ORDER BY v.byte_offset, v.rule),
            p AS (PARTITION BY v.source_id, v.generation, v.proc ORDER BY v.byte_offset, v.rule
                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
@@ -99,5 +104,6 @@ FROM (
 -- What is wrong with the lifecycle of an engine's weights: schema/derive/3_state.sql.
 CREATE OR REPLACE VIEW lifecycle_findings AS
 SELECT finding_id, rec_id, run_id, attempt, role, rank, host, pid, kind, severity, detail, first_step, last_step, from_at, until_at,
-    path, line_no, byte_offset, source_id, generation, observed_at
+    path, line_no, byte_offset, source_id, generation, observed_at,
+    until_pos // 17592186044416 AS until_generation, until_pos % 17592186044416 AS until_offset
 FROM i_finding;
