@@ -17,6 +17,7 @@ from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_CLASSES, EVENT_TABLES, table_columns
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.rows import AttemptRow, CheckpointRow, CursorRow, FaultFileRow, MarkRow, SourceRow, source_id
+from tic_daemon.wandb.events import WandbEvent
 
 # Written out by hand from design 20 and the comment above table mismatch.
 SHARED = [
@@ -62,16 +63,16 @@ def columns(con: duckdb.DuckDBPyConnection, table: str) -> list[tuple[str, str]]
 
 
 def test_there_is_a_table_for_every_event_class() -> None:
-    assert set(EVENT_CLASSES) == set(typing.get_args(ev.Event))
-    assert len(set(EVENT_TABLES)) == len(EVENT_CLASSES) == 20
+    assert set(EVENT_CLASSES) == {*typing.get_args(ev.Event), *typing.get_args(WandbEvent)}
+    assert len(set(EVENT_TABLES)) == len(EVENT_CLASSES) == 24
 
 
 @pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda cls: cls.table)
 def test_event_table_has_the_shared_columns_then_the_event_s_fields(
-    con: duckdb.DuckDBPyConnection, cls: type[ev.Event]
+    con: duckdb.DuckDBPyConnection, cls: type[ev.Event | WandbEvent]
 ) -> None:
     stored = columns(con, cls.table)
-    own = [field for field in dataclasses.fields(cls) if field.name != "at"]
+    own = [field for field in dataclasses.fields(cls) if field.name not in ("at", "values")]
     assert [name for name, _ in stored] == SHARED + [field.name for field in own]
     assert table_columns(cls.table) == [name for name, _ in stored]
     hints = typing.get_type_hints(cls)

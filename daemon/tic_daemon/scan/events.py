@@ -120,7 +120,10 @@ class Fault:
 
 @_value
 class StepEvent:
-    """A step seen: `edge` is "begin" or "end"; `gpu`: finishing it proves that this process' GPU still works."""
+    """A step seen. `gpu`: finishing it proves that this process' GPU still works.
+
+    `edge`: "begin" | "end" | "logged" (W&B got a row of it, at whatever time: it bounds nothing else).
+    """
 
     table: ClassVar[str] = "step_event"
     at: At

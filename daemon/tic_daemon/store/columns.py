@@ -1,7 +1,7 @@
 """Events as Arrow columns, one table an event class: the fastest way into DuckDB.
 
 The columns follow the event's own definition, so an event class and its table cannot drift apart unseen: see
-tests/store/test_schema.py.
+tests/store/test_schema.py. The values of a W&B row are rows of a table of their own.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 
 import pyarrow as pa
 
 from tic_daemon.scan import events as ev
 from tic_daemon.scan.events import At, Event
+from tic_daemon.wandb.events import WandbEvent, WandbRow
 
 STAMP = pa.timestamp("us")
+AnyEvent = Event | WandbEvent
 
 # Shared columns before and after those that come from `At`, in the order of the tables.
 LEADING = ("rec_id", "store_id", "host", "source_id", "generation")
@@ -36,9 +39,9 @@ def _arrow_type(hint: object) -> pa.DataType:
 
 
 def _columns(cls: type, rename: dict[str, str]) -> tuple[tuple[str, str, pa.DataType], ...]:
-    """(field, column, type) of every field of `cls` but `at`, in order."""
+    """(field, column, type) of every field of `cls` but `at` and `values`, in order."""
     hints = typing.get_type_hints(cls)
-    fields = [field.name for field in dataclasses.fields(cls) if field.name != "at"]
+    fields = [field.name for field in dataclasses.fields(cls) if field.name not in ("at", "values")]
     named = [(field, rename.get(field, field)) for field in fields]
     return tuple(
         (field, column, pa.int32() if column in _INT32 else _arrow_type(hints[field])) for field, column in named
@@ -46,7 +49,7 @@ def _columns(cls: type, rename: dict[str, str]) -> tuple[tuple[str, str, pa.Data
 
 
 AT_COLUMNS = _columns(At, {"rank": "proc_rank"})
-EVENT_CLASSES: tuple[type[Event], ...] = typing.get_args(ev.Event)
+EVENT_CLASSES: tuple[type[AnyEvent], ...] = (*typing.get_args(ev.Event), *typing.get_args(WandbEvent))
 OWN_COLUMNS = {cls.table: _columns(cls, {}) for cls in EVENT_CLASSES}
 EVENT_TABLES = tuple(OWN_COLUMNS)
 
@@ -65,7 +68,7 @@ def table_columns(table: str) -> list[str]:
 class Batch:
     """The rows of one event table in one tick; lists of equal length."""
 
-    events: list[Event] = dataclasses.field(default_factory=list)
+    events: list[AnyEvent] = dataclasses.field(default_factory=list)
     rec_id: list[int] = dataclasses.field(default_factory=list)
     host: list[str] = dataclasses.field(default_factory=list)
     source_id: list[int] = dataclasses.field(default_factory=list)
@@ -95,6 +98,20 @@ class Batch:
         for field, name, kind in OWN_COLUMNS[table]:
             put(name, column(list(map(attrgetter(field), self.events)), kind))
         return pa.table(arrays, names=names)
+
+    def values_to_arrow(self, observed_at: datetime) -> pa.Table | None:
+        """Rows of table `wandb_value`, in order; None where the events have none."""
+        rows = [event for event in self.events if isinstance(event, WandbRow)]  # all of them or none
+        if not rows:
+            return None
+        ids = pa.array([rec_id for rec_id, row in zip(self.rec_id, rows, strict=True) for _ in row.values], pa.int64())
+        flat = list(chain.from_iterable(row.values for row in rows))
+        kinds = (pa.string(), pa.float64(), pa.string(), pa.string())
+        columns = [column(list(map(itemgetter(i), flat)), kind) for i, kind in enumerate(kinds)]
+        observed = pa.repeat(pa.scalar(observed_at, STAMP), len(flat))
+        return pa.table(
+            [ids, *columns, observed], names=["row_id", "key", "value", "value_text", "kind", "observed_at"]
+        )
 
 
 def column(values: Sequence[object], kind: pa.DataType) -> pa.Array:

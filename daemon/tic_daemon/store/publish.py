@@ -52,7 +52,12 @@ SMALL_ROWS = 1000
 FAN_OUT = 4
 
 # Tables that only grow, and by which column: each tick's values are larger than all before.
-GROWING = {**dict.fromkeys(EVENT_TABLES, "rec_id"), "ingest": "tick", "source_change": "observed_at"}
+GROWING = {
+    **dict.fromkeys(EVENT_TABLES, "rec_id"),
+    "wandb_value": "row_id",
+    "ingest": "tick",
+    "source_change": "observed_at",
+}
 
 # Row groups of DuckDB's own size, 122,880, cost 180 MB more of resident memory while they are written, and no less CPU
 # or disk. Of the compressions this one took the least of both; pyarrow's writer took as much CPU (measured on 500,000

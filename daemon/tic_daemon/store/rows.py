@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Protocol
 
 from tic_daemon.scan.events import Event
+from tic_daemon.wandb.events import WandbEvent
 
 
 def source_id(host: str, kind: str, path: str) -> int:
@@ -99,8 +100,8 @@ class SourceDelta:
 
     source: SourceRow
     cursor: CursorRow | None = None
-    events: tuple[Event, ...] = ()
-    provisional: tuple[Event, ...] = ()
+    events: tuple[Event | WandbEvent, ...] = ()
+    provisional: tuple[Event | WandbEvent, ...] = ()
     bytes: int = 0
     lines: int = 0
 

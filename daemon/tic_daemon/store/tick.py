@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from tic_daemon.scan.events import Event
-from tic_daemon.store.columns import EVENT_TABLES, Batch
+from tic_daemon.store.columns import EVENT_TABLES, AnyEvent, Batch
 from tic_daemon.store.rows import (
     CheckpointRow,
     CursorRow,
@@ -49,7 +48,7 @@ class Memory:
     sources: dict[int, SourceRow]
     mark_ids: set[str]
     attempt_ids: set[str]
-    provisional: dict[Key, tuple[Event, ...]]
+    provisional: dict[Key, tuple[AnyEvent, ...]]
     revisions: dict[tuple[object, ...], int]
     gaps: set[RemoteGapRow]
     pins: dict[str, str]
@@ -66,7 +65,7 @@ class Tick:
     sources: dict[int, SourceRow]
     changed: list[SourceRow]
     cursors: dict[Key, CursorRow]
-    provisional: dict[Key, tuple[Event, ...]]
+    provisional: dict[Key, tuple[AnyEvent, ...]]
     rec_id: int
     prov: int
     events: int
@@ -167,7 +166,7 @@ def touched(tick: Tick, memory: Memory, *, attempts: bool) -> set[str]:
     return found
 
 
-def _add(tick: Tick, events: Iterable[Event], source: SourceRow, generation: int, prov: int | None) -> None:
+def _add(tick: Tick, events: Iterable[AnyEvent], source: SourceRow, generation: int, prov: int | None) -> None:
     for event in events:
         batch = tick.batches.get(event.table)
         if batch is None:

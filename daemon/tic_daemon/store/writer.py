@@ -332,6 +332,8 @@ class Writer:
             (f"INSERT INTO {table} SELECT * FROM _batch", batch.to_arrow(table, self.store_id, now))  # noqa: S608
             for table, batch in tick.batches.items()
         ]
+        values = [batch.values_to_arrow(now) for batch in tick.batches.values()]
+        inserts += [("INSERT INTO wandb_value SELECT * FROM _batch", table) for table in values if table is not None]
         for statement, rows in (
             (SOURCE_UPSERT, tick.sources.values()),
             (SOURCE_CHANGE_INSERT, tick.changed),

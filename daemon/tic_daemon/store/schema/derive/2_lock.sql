@@ -439,7 +439,7 @@ step AS MATERIALIZED (
              THEN epoch_us(v.stamp) - CASE WHEN v.stamp_utc THEN 0 ELSE p.zone_s::BIGINT * 1000000 END END AS lo_us,
         v.stamp_res_us AS res_us
     FROM (SELECT source_id, generation, proc, byte_offset, host, stream, edge, step, stamp, stamp_utc, stamp_res_us
-          FROM b_step_event WHERE step IS NOT NULL AND source_id IN (SELECT source_id FROM step_place)) v
+          FROM b_step_event WHERE step IS NOT NULL AND edge IN ('begin', 'end') AND source_id IN (SELECT source_id FROM step_place)) v
     JOIN step_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
         AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
 ),

@@ -154,6 +154,22 @@ SELECT * FROM gpu_process WHERE observed_at <= coalesce(getvariable('as_of')::TI
 CREATE OR REPLACE VIEW b_gpu_event AS
 SELECT * FROM gpu_event WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+-- Of W&B nothing is provisional.
+CREATE OR REPLACE VIEW b_wandb_row AS
+SELECT * FROM wandb_row WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_wandb_value AS
+SELECT * FROM wandb_value WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_wandb_run AS
+SELECT * FROM wandb_run WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_wandb_read AS
+SELECT * FROM wandb_read WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_wandb_upload AS
+SELECT * FROM wandb_upload WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_store AS SELECT * FROM store;
 
 -- Rules are those of today, also for old rows: a fault that is classed anew is classed anew in the past as well.

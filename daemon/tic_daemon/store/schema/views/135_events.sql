@@ -1,6 +1,6 @@
 -- Steps, metrics, timings, execution state and the weight lifecycle, each with its run and attempt.
 
-CREATE OR REPLACE VIEW metrics AS
+CREATE OR REPLACE VIEW i_log_metric AS
 WITH place AS MATERIALIZED (
     SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
 )
@@ -12,6 +12,30 @@ SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
 FROM b_metric v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+-- One row for each row of a W&B history with its run and attempt; `kind` is wandb_local or wandb_api.
+CREATE OR REPLACE VIEW i_wandb_row AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, kind, path, rank FROM i_place
+)
+SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt, v.step, v.step_carried, v.wandb_step, v.row_no, v.writer, v.keys, v.digest, v.read_id,
+    p.kind, p.path, v.line_no, v.stamp AS event_at, v.observed_at, coalesce(v.proc_rank, p.rank) AS rank, v.host, v.source_id,
+    v.generation, v.byte_offset, v.byte_length
+FROM b_wandb_row v
+JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+-- What W&B itself puts into a row is no metric. Several keys of one row have one rec_id.
+CREATE OR REPLACE VIEW metrics AS
+SELECT * FROM i_log_metric
+UNION ALL
+SELECT w.rec_id, w.run_id, w.attempt, w.step, v.key, v.value,
+    CASE WHEN v.value_text IS NOT NULL THEN v.value_text WHEN v.kind = 'bool' THEN (v.value <> 0)::VARCHAR
+         WHEN v.kind = 'int' THEN v.value::HUGEINT::VARCHAR ELSE v.value::VARCHAR END AS value_text,
+    w.kind AS source_kind, w.path, w.line_no, w.event_at, w.observed_at, w.step_carried, w.rank, w.host, w.source_id, w.generation,
+    w.byte_offset, w.byte_length, NULL AS raw
+FROM i_wandb_row w JOIN b_wandb_value v ON v.row_id = w.rec_id
+WHERE v.key NOT IN ('_timestamp', '_runtime', '_wandb') AND NOT starts_with(v.key, '_wandb.');
 
 -- Step lines with their run and attempt: one row a line, so that a range of them can be read alone.
 CREATE OR REPLACE VIEW step_lines AS
@@ -28,14 +52,16 @@ JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
 WHERE v.step IS NOT NULL;
 
--- A step as each kind of source first showed it, by a step line or by a metric that carries it.
+-- A step as each kind of source first showed it, by a step line or by a metric or a row of a history that carries it.
 CREATE OR REPLACE VIEW steps AS
 SELECT run_id, attempt, step, source_kind, min(observed_at) AS first_observed_at, min(event_at) AS first_event_at,
     bool_or(ended) AS ended
 FROM (
     SELECT run_id, attempt, step, source_kind, observed_at, event_at, edge = 'end' AS ended FROM step_lines
     UNION ALL
-    SELECT run_id, attempt, step, source_kind, observed_at, event_at, false FROM metrics WHERE step IS NOT NULL AND NOT step_carried
+    SELECT run_id, attempt, step, source_kind, observed_at, event_at, false FROM i_log_metric WHERE step IS NOT NULL AND NOT step_carried
+    UNION ALL
+    SELECT run_id, attempt, step, kind, observed_at, event_at, false FROM i_wandb_row WHERE step IS NOT NULL
 )
 GROUP BY run_id, attempt, step, source_kind;
 
