@@ -352,6 +352,82 @@ def test_gz_of_a_rotated_piece_is_not_read_twice_and_its_unread_rest_is(d: Path)
     h.stop()
 
 
+def test_a_torn_last_line_of_a_rotated_log_survives_a_kill_before_its_end_was_sure(d: Path) -> None:
+    """Nothing of the older generation was committed yet when the newer one's lines were: both are read after all."""
+    for compressed in (False, True):
+        log = d / f"{compressed}.log"
+        old = log.with_name(log.name + ".1")
+        append(log, b"torn")
+        log.rename(old)
+        append(log, b"new\n")
+        h = live(d)
+        h.clock.now += 0.1
+        h.poll()
+        assert h.read(log) == [b"new\n"], "the torn line may still grow"
+        h.stop()
+        if compressed:
+            old.with_name(old.name + ".gz").write_bytes(gzip.compress(old.read_bytes()))
+            old.unlink()
+        h.start()
+        h.settle()
+        assert h.read(log) == [b"torn", b"new\n"] and h.gaps(log) == []
+        h.stop()
+
+
+def test_a_rotated_piece_that_could_not_be_read_keeps_its_place(d: Path) -> None:
+    append(d / "a.log.1", b"old\n")
+    append(d / "a.log", b"new\n")
+    h = live(d)
+    real = os.open
+
+    def refuse(path: str, *rest: int) -> int:
+        if str(path).endswith("a.log.1"):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        h.settle(2)
+        assert h.read(d / "a.log") == [b"new\n"]
+    (d / "a.log.1").rename(d / "a.log.2")
+    (d / "a.log").rename(d / "a.log.1")
+    append(d / "a.log", b"newest\n")
+    h.settle()
+    assert h.read(d / "a.log") == [b"old\n", b"new\n", b"newest\n"] and h.gaps(d / "a.log") == []
+    h.stop()
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_a_log_seen_empty_then_written_rotated_and_compressed_is_read_once(d: Path, network: bool) -> None:
+    config = Config(
+        base=d, host="h", poll=PollConfig(rest_s=0), sources=(SourceConfig("*.log", line=1, network=network),)
+    )
+    (d / "a.log").touch()
+    h = live(d, config)
+    h.settle(2)
+    append(d / "a.log", b"one\ntwo\n")
+    (d / "a.log.1.gz").write_bytes(gzip.compress((d / "a.log").read_bytes()))
+    (d / "a.log").unlink()
+    h.settle()
+    assert [data for data in h.read(d / "a.log") if data] == [b"one\ntwo\n"] and h.gaps(d / "a.log") == []
+    h.stop()
+
+
+def test_what_a_late_writer_added_to_a_closed_piece_is_read_from_its_gz(d: Path) -> None:
+    append(d / "a.log", b"one\n")
+    h = live(d)
+    h.settle(1)
+    (d / "a.log").rename(d / "a.log.1")
+    h.settle(12)
+    assert h.follower is not None and all(row.closed for row in h.cursors.values())
+    append(d / "a.log.1", b"late\n")
+    (d / "a.log.1.gz").write_bytes(gzip.compress((d / "a.log.1").read_bytes()))
+    (d / "a.log.1").unlink()
+    h.settle()
+    assert h.read(d / "a.log") == [b"one\nlate\n"] and h.gaps(d / "a.log") == []
+    h.stop()
+
+
 def test_a_small_gz_that_unpacks_to_much(d: Path) -> None:
     (d / "bomb.log.gz").write_bytes(gzip.compress(b"\0" * (8 * MIB)))
     append(d / "a.log", b"one\n")

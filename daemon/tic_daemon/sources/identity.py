@@ -75,6 +75,19 @@ def is_prefix(part: Seen, whole: Seen) -> bool:
     )
 
 
+def begins_as(file: Seen, fd: int, size: int) -> bool:
+    """`file` begins as the `size` bytes behind the descriptor do, as far as both reach: perhaps a copy of them."""
+    head = os.pread(fd, min(HEAD_BYTES, size), 0)
+    data = read_range(file, 0, len(head))
+    return bool(data) and head.startswith(data or b"?")
+
+
+def reaches(file: Seen, fd: int, size: int) -> bool:
+    """`file` holds the last of the `size` bytes behind the descriptor where they stand there."""
+    length = min(TAIL_BYTES, size)
+    return read_range(file, size - length, length) == os.pread(fd, length, size - length)
+
+
 def read_range(file: Seen, start: int, length: int) -> bytes | None:
     """`length` bytes from `start` (decompressed), fewer at the end; None if the file cannot be read."""
     try:

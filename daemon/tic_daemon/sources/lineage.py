@@ -9,12 +9,13 @@ where each known generation lies now and which files are new generations, in ord
    is read there. The log itself never is a copy: a new log often begins as the old one did.
 3. A rotated piece that holds only a beginning of an open generation that has no place any more was copied from it
    before the last bytes that we read: it says nothing new.
-4. What is left is new if it stands behind the newest file that is known. What stands before was there earlier.
+4. What is left is new if it stands behind the newest file that is known, or where numbers are free: generations were
+   begun there, and nothing of them was kept before the daemon died. Any other that stands before was there earlier.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tic_daemon.sources.identity import TAIL_BYTES, Prints, Seen, is_prefix, read_range, same_head, same_tail
@@ -34,15 +35,23 @@ class Known:
 
 @dataclass(slots=True)
 class Lineage:
-    """The answer. `place`: known generation -> its file; `new`: oldest first; `repeats`: copies of what was read."""
+    """The answer.
+
+    `place`: known generation -> its file; `begun`: free number -> the file of a generation that was begun before and
+    of which nothing is known; `new`: behind all that is known, oldest first; `repeats`: copies of what was read.
+    """
 
     place: dict[int, Seen] = field(default_factory=dict)
+    begun: dict[int, Seen] = field(default_factory=dict)
     new: list[Seen] = field(default_factory=list)
     repeats: list[Seen] = field(default_factory=list)
 
 
-def trace(files: Sequence[Seen], known: Sequence[Known], base: str) -> Lineage:
-    """See the module's docstring; `base` is the path of the log itself. Reads little of files that it does not know."""
+def trace(files: Sequence[Seen], known: Sequence[Known], base: str, numbers: Collection[int]) -> Lineage:
+    """See the module's docstring; `base` is the path of the log itself, `numbers` those in use, recognisable or not.
+
+    Reads little of files that it does not know.
+    """
     out = Lineage()
     index = {file.path: i for i, file in enumerate(files)}
     pieces = [file for file in files if file.path != base]
@@ -65,9 +74,27 @@ def trace(files: Sequence[Seen], known: Sequence[Known], base: str) -> Lineage:
     left = [file for file in files if file not in out.place.values()]
     out.repeats = [file for file in left if file.path != base and any(_is_beginning(file, one) for one in lost)]
     newest = max((index[file.path] for file in (*out.place.values(), *out.repeats)), default=-1)
-    fresh = [file for file in left if index[file.path] > newest]
-    out.new = [file for i, file in enumerate(fresh) if not _in_the_making(file, fresh[i + 1 :])]
+    unknown = [file for file in left if file not in out.repeats]
+    unknown = [file for i, file in enumerate(unknown) if not _in_the_making(file, unknown[i + 1 :])]
+    out.new = [file for file in unknown if index[file.path] > newest]
+    earlier = [file for file in unknown if index[file.path] < newest]
+    earlier = [file for file in earlier if not _in_the_making(file, files[index[file.path] + 1 :])]
+    out.begun = _begun(earlier, index, out.place, numbers)
     return out
+
+
+def _begun(
+    files: Sequence[Seen], index: Mapping[str, int], place: Mapping[int, Seen], numbers: Collection[int]
+) -> dict[int, Seen]:
+    """Free numbers for files that stand before a known one: between its neighbours' numbers, the newest file first."""
+    out: dict[int, Seen] = {}
+    for file in reversed(files):
+        placed = [*place.items(), *out.items()]
+        below = max((n for n, other in placed if index[other.path] < index[file.path]), default=-1)
+        above = min((n for n, other in placed if index[other.path] > index[file.path]), default=0)
+        if free := [number for number in range(below + 1, above) if number not in numbers and number not in out]:
+            out[free[-1]] = file
+    return dict(sorted(out.items()))
 
 
 def _is_itself(file: Seen, one: Known) -> bool:

@@ -13,11 +13,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from tic_daemon.scan.events import Gap
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.sources.discover import Candidate
-from tic_daemon.sources.identity import HEAD_BYTES, Prints, Seen, read_range
+from tic_daemon.sources.identity import HEAD_BYTES, Prints, Seen, begins_as, reaches, read_range
 from tic_daemon.sources.lineage import Known, Lineage, trace
 from tic_daemon.sources.reading import AnyReader, GzipReader, PlainReader
 from tic_daemon.sources.rotation import piece_of
@@ -29,6 +30,13 @@ from tic_daemon.store.rows import CursorRow, SourceRow, source_id
 KIND = "file"
 _RECALLED = 1024
 _SECOND_LOOKS, _SECOND_LOOK_S = 3, 0.02
+
+
+class Fresh(NamedTuple):
+    """A file in which a generation is to begin. `number`: a free one where it stands before known ones, else None."""
+
+    file: Seen
+    number: int | None = None
 
 
 class Source:
@@ -140,7 +148,7 @@ class Source:
         self.rejected = ""
         self.files = tuple(files)
         untouched = [self.open.pop(n) for n, one in list(self.open.items()) if one.position == 0]
-        lineage = trace(files, list(self._known()), self.candidate.path)
+        lineage = self._trace(files)
         for _ in range(_SECOND_LOOKS):
             if not self._seems_truncated(lineage):
                 break
@@ -148,19 +156,19 @@ class Source:
             time.sleep(_SECOND_LOOK_S)
             files = _once_each(pieces_on_disk(self.candidate.path))
             self.files = tuple(files)
-            lineage = trace(files, list(self._known()), self.candidate.path)
+            lineage = self._trace(files)
         # The log is drained in order: what is older first, so that rows come out in the order of the bytes.
         for number, row in sorted(self.past.items()):
             self._settle_past(row, lineage.place.get(number), tick, now)
         for number, generation in sorted(self.open.items()):
             if not generation.closed:
                 self._settle_open(generation, lineage.place.get(number))
-        self._keep_unread(untouched)
         self.empty = {}
-        for file in lineage.new:
+        begun = [Fresh(file, number) for number, file in lineage.begun.items()]
+        for file, free in self._keep_unread(untouched, [*begun, *map(Fresh, lineage.new)]):
             # A piece without a byte does not count: who was there when it was rotated did not count it either.
             if file.path == self.candidate.path or (file.size > 0 and read_range(file, 0, 1) != b""):
-                self._begin(file, untouched, tick, now)
+                self._begin(file, free, untouched, tick, now)
             else:
                 self.empty[file.path] = file.size
         for generation in untouched:
@@ -179,6 +187,9 @@ class Source:
             for number, row in self.past.items()
         )
 
+    def _trace(self, files: Sequence[Seen]) -> Lineage:
+        return trace(files, list(self._known()), self.candidate.path, {*self.open, *self.past})
+
     def _known(self) -> Iterable[Known]:
         for row in self.past.values():
             if row.head_len == 0:
@@ -190,7 +201,7 @@ class Source:
 
     def _settle_past(self, row: CursorRow, place: Seen | None, tick: float, now: float) -> None:
         at_base = place is not None and place.path == self.candidate.path
-        if row.closed and not at_base and (place is None or place.gz or place.size <= row.byte_offset):
+        if row.closed and not at_base and (place is None or not _has_more(place, row)):
             if place is not None and (printable(place.path), place.device, place.inode) != (
                 row.path,
                 row.device,
@@ -235,26 +246,45 @@ class Source:
         else:
             self._lose(generation)
 
-    def _keep_unread(self, untouched: Sequence[Generation]) -> None:
-        """Generations of which nothing was read and whose file lies nowhere any more.
+    def _keep_unread(self, untouched: Sequence[Generation], fresh: Sequence[Fresh]) -> list[Fresh]:
+        """Generations of which nothing was read and whose file lies nowhere any more; gives what is left of `fresh`.
 
-        With a held descriptor they can still be read; if bytes were seen in them those are lost; and if nothing was
-        ever in them they do not count, and their number is the next one's.
+        With a held descriptor they can still be read, unless one of the fresh files is their copy and has all
+        (gzip, copytruncate). If bytes were seen in them and no fresh file can be theirs, those are lost. And if
+        nothing was ever in them they do not count, and their number is the next one's.
         """
         here = {(file.device, file.inode) for file in self.files}
+        left, pieces = list(fresh), [one for one in fresh if one.file.path != self.candidate.path]
         for generation in untouched:
             reader = generation.reader
             if (generation.file.device, generation.file.inode) in here:
                 continue
-            readable = generation.reads_without_name() and reader is not None and os.fstat(reader.fd).st_size > 0
-            if readable or generation.size > 0:
-                self._number(generation)
-                generation.ending = True
-                if not readable:
-                    self._lose(generation)
+            held = reader.fd if reader is not None and generation.reads_without_name() else -1
+            size = os.fstat(held).st_size if held >= 0 else 0
+            if size > 0:
+                copy = next((one for one in pieces if begins_as(one.file, held, size)), None)
+                if copy is not None:
+                    pieces.remove(copy)
+                    if reaches(copy.file, held, size):
+                        continue
+                    left.remove(copy)  # still in the making: the descriptor has more
+            elif generation.size > 0:
+                copy = next((one for one in pieces if one.file.gz or one.file.size >= generation.size), None)
+                if copy is not None:
+                    pieces.remove(copy)
+                    continue
+            else:
+                continue
+            taken = {*self.open, *self.past, *(one.number for one in left)}
+            passed = generation.number < max((*self.open, *self.past), default=-1) and generation.number not in taken
+            self._number(generation, generation.number if passed else None)
+            generation.ending = True
+            if size == 0:
+                self._lose(generation)
+        return left
 
-    def _number(self, generation: Generation) -> None:
-        generation.number = max((*self.open, *self.past), default=-1) + 1
+    def _number(self, generation: Generation, number: int | None = None) -> None:
+        generation.number = max((*self.open, *self.past), default=-1) + 1 if number is None else number
         self.open[generation.number] = generation
 
     def _lose(self, generation: Generation) -> None:
@@ -273,8 +303,8 @@ class Source:
             gap = generation.gap("truncated" if truncated else "vanished", -1, "unknown end")
         self.end(generation, gap)
 
-    def _begin(self, file: Seen, untouched: Sequence[Generation], tick: float, now: float) -> None:
-        """The next generation; one that was known as empty until now goes on with its descriptor."""
+    def _begin(self, file: Seen, number: int | None, untouched: Sequence[Generation], tick: float, now: float) -> None:
+        """The next generation, or that of a free `number`; one known as empty until now goes on with its descriptor."""
         key = (file.device, file.inode)
         same = [one for one in untouched if (one.file.device, one.file.inode) == key and not one.file.gz]
         if same and same[0].reader is not None and not same[0].reader.broken:
@@ -285,8 +315,9 @@ class Source:
             self._opened(generation, tick, now)
         generation.ending = file.path != self.candidate.path
         generation.size = 0 if file.gz else file.size
-        self._number(generation)
-        self.set(generation=generation.number, bytes_size=generation.size)
+        self._number(generation, number)
+        if generation.number >= self.row.generation:
+            self.set(generation=generation.number, bytes_size=generation.size)
 
     def _opened(self, generation: Generation, tick: float, now: float) -> None:
         generation.reader = self._reader(generation.file)
@@ -389,6 +420,14 @@ def pieces_on_disk(base: str) -> list[Seen]:
             gz = piece_of(found).gz
             out.append(Seen(path, info.st_dev, info.st_ino, info.st_size, info.st_mtime, gz))
     return sorted(out, key=lambda seen: piece_of(seen.path.rpartition("/")[2]).age)
+
+
+def _has_more(place: Seen, row: CursorRow) -> bool:
+    """The file in which a closed generation lies holds more than was read of it: a late writer wrote on."""
+    if not place.gz:
+        return place.size > row.byte_offset
+    # Looked at once, when it has just been compressed: that decompresses all of it, as recognising it did.
+    return (place.device, place.inode) != (row.device, row.inode) and read_range(place, row.byte_offset, 1) != b""
 
 
 def _once_each(files: Sequence[Seen]) -> list[Seen]:
