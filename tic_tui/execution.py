@@ -40,7 +40,7 @@ class WeightPhase:
 class PhaseChange:
     """A line of view `weight_lifecycle`: a process said that its weights, cache or graphs changed.
 
-    `legal` is false where it should not follow what came before it on its track.
+    `legal` is false where something is wrong with the weights from this line on.
     """
 
     rec_id: int

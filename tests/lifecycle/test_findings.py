@@ -108,6 +108,7 @@ def test_it_is_found_and_makes_the_numbers_of_its_log_suspect(tmp_path: Path, ki
     store = watch(tmp_path)
     (told,) = ask(store, "SELECT kind, line_no, severity, until_at IS NULL FROM lifecycle_findings")
     assert told[:3] == (kind, at + 1, "N")
+    assert ask(store, "SELECT finding, line_no FROM weight_lifecycle WHERE NOT legal") == [(kind, at + 1)]
     rows = ask(store, "SELECT admissibility, reason, is_evidence FROM mismatches ORDER BY line_no")
     bad, good = ("suspect", words, False), ("admissible", "", True)
     assert rows == [good, bad, bad, good]
@@ -126,6 +127,7 @@ def test_in_order_nothing_is_found(tmp_path: Path, name: str) -> None:
         (tmp_path / "engine.log").write_text(text(RIGHT[name]))  # a number in the log would be a use of the old cache
     assert found(tmp_path) == []
     (store,) = tmp_path.glob(".tic/*/tic.duckdb")
+    assert ask(store, "SELECT count(*) FROM weight_lifecycle WHERE NOT legal OR finding <> ''") == [(0,)]
     assert ask(store, "SELECT count(*) FROM mismatches WHERE admissibility <> 'admissible'") == [(0,)]
 
 

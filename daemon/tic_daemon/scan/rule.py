@@ -45,7 +45,7 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "fault": frozenset({"severity", "locks", "needs_level", "node_scope", "match_verdict"}),
     "step": frozenset({"step_field", "step_from", "edge", "gpu", "metrics"}),
     "mismatch": frozenset(),
-    "exec_state": frozenset({"role", "field", "claimed", "observed"}),
+    "exec_state": frozenset({"role", "field", "claimed", "observed", "share"}),
     "weight_phase": frozenset({"role", "track", "phase", "level", "version", "duration"}),
     "device": frozenset(),
     "metric": frozenset({"metrics", "step_field", "step_from"}),
@@ -91,6 +91,8 @@ class Rule:
         step_from: where a number that the line lacks comes from: "begun" is the step that the writer has begun last,
             "bar" that of the progress bar through which the line was printed. See `step_from`.
         role, field, claimed, observed: execution state; templates over groups.
+        share: groups that hold counts: `{share}` is the first of them in percent of all, with one decimal; a line whose
+            counts are all zero yields nothing.
         track, phase, level, version, duration: weight phase; the last three are templates.
         seconds, cold: timing; template, and whether the line is a cold start. `seconds` of compile: may be "".
         what, transport: transport: one of `TRANSPORT_KINDS`, and a template; further fields come from the groups comm,
@@ -131,6 +133,7 @@ class Rule:
     field: str = ""
     claimed: str = ""
     observed: str = ""
+    share: tuple[str, ...] = ()
     track: str = ""
     phase: str = ""
     level: str = ""
@@ -174,6 +177,11 @@ class Rule:
 
     def state_value(self, groups: Mapping[str, str | None]) -> str | None:
         """The value that an exec_state rule claims or observes, or None if `values` does not know the text."""
+        if self.share:
+            counts = [float(groups[name] or 0) for name in self.share]
+            if not (whole := sum(counts)):
+                return None
+            groups = {**groups, "share": f"{100 * counts[0] / whole:.1f}"}
         text = self.render(self.claimed or self.observed, groups)
         return self.values.get(text) if self.values else text
 

@@ -250,7 +250,7 @@ def _rule(table: Mapping[str, Any], pack: str, define: Mapping[str, str], path: 
 
 def _check_type(key: str, value: Any, path: Path, name: str) -> None:
     """One key's type. Lists are lists of texts."""
-    if key in {"literal", "match", "no_match", "denies"}:
+    if key in {"literal", "match", "no_match", "denies", "share"}:
         good = isinstance(value, list) and all(isinstance(item, str) and item for item in value)
         want = "a list of texts"
     elif key in {"needs_level", "node_scope", "gpu", "cold", "override"}:
@@ -277,7 +277,7 @@ def _build(table: Mapping[str, Any], name: str, pack: str, pattern: str) -> Rule
     """The rule with the kind's defaults. Checked values only."""
     rest = {key: value for key, value in table.items() if key not in {"name", "literal", "pattern", "override"}}
     rest["match"], rest["no_match"] = tuple(table["match"]), tuple(table["no_match"])
-    rest["denies"] = tuple(table.get("denies", ()))
+    rest.update({key: tuple(table[key]) for key in ("denies", "share") if key in table})
     if table["yields"] == "step" and not table.get("step_from"):
         rest.setdefault("step_field", "step")
     return Rule(
@@ -342,6 +342,8 @@ def _check_words(rule: Rule, path: Path) -> None:
         raise _refuse(path, rule.name, f"needs {' and '.join(keys)}", f"write {hint}")
     for name, why in _GROUPS.get(rule.yields, {}).items():
         group(name, why)
+    for name in rule.share:
+        group(name, "a share is counted from it")
     for template in (getattr(rule, key) for key in _TEMPLATES):
-        for slot in slots(template):
+        for slot in slots(template) - ({"share"} if rule.share else set()):
             group(slot, "a template uses it")

@@ -50,6 +50,7 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "field": f"of the execution state: {', '.join(EXEC_FIELDS)}",
     "claimed": "template: a printed setting. `{group}` is filled from the pattern",
     "observed": "template: what is in use",
+    "share": "names of groups that hold counts: `{share}` in `observed` is the first in percent of all",
     "track": f"of the weight lifecycle: {', '.join(PHASES)}",
     "phase": "of the weight lifecycle: "
     + "; ".join(f"{t}: {' '.join(p)}" for t, p in PHASES.items())

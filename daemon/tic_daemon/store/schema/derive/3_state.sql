@@ -127,6 +127,10 @@ LEFT JOIN off o ON o.rec_id = a.rec_id AND o.kind = a.kind
 WHERE NOT coalesce(o.off, false)
   AND (s.use_pos IS NOT NULL OR a.kind = 'update_while_asleep' OR (a.kind = 'reset_refused' AND NOT a.was_heard));
 
+-- The lines at which they begin, a console's copies too.
+CREATE OR REPLACE TEMP TABLE t_finding_line AS
+SELECT rec_id, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds FROM t_finding_ GROUP BY rec_id;
+
 -- When each step of those attempts ended, UTC, as the first line says that tells it; and the logs that tell of steps.
 CREATE OR REPLACE TEMP TABLE t_step_end_ AS
 SELECT p.run_id, p.lo_attempt AS attempt, least(greatest(v.step, -2305843009213693952), 2305843009213693952) AS step,

@@ -65,6 +65,11 @@ SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_finding_span
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 
+CREATE OR REPLACE VIEW i_finding_line AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_finding_line
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
 CREATE OR REPLACE VIEW i_voice AS
 SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_voice
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)

@@ -82,7 +82,7 @@ WITH place AS MATERIALIZED (
 )
 SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
     v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.field, v.claimed, v.observed, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
-    v.observed_at, p.path, v.line_no, v.step, v.rule, v.proc, coalesce(o.voice, v.proc) AS voice,
+    v.observed_at, p.path, v.line_no, v.step, v.rule, v.proc, coalesce(o.voice, v.proc) AS voice, v.actor,
     v.source_id, v.generation, v.byte_offset, v.byte_length
 FROM b_exec_state v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
@@ -90,27 +90,31 @@ JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.
 LEFT JOIN i_voice o ON o.source_id = v.source_id AND o.generation = v.generation AND o.proc = v.proc;
 
 -- The state in force: for every process and field the last that was claimed and the last that was observed, in its source.
+-- A server settles its graph mode in steps: what its front processes print of it gives way to what its workers print later.
 CREATE OR REPLACE VIEW exec_state_now AS
-SELECT run_id, attempt, role, any_value(rank) AS rank, host, any_value(pid) AS pid, any_value(path) AS path, proc, field,
-    arg_max(claimed, (generation, byte_offset)) AS claimed,
-    coalesce(arg_max(observed, (generation, byte_offset)), 'unknown') AS observed,
-    arg_max(event_at, (generation, byte_offset)) AS event_at, max(observed_at) AS observed_at, source_id
-FROM exec_states
-GROUP BY run_id, attempt, role, host, source_id, proc, field;
+SELECT * EXCLUDE (worker, told, voice) REPLACE (
+    CASE WHEN field = 'graph_mode' AND NOT worker AND voice <> 'unknown' AND told < max(told) FILTER (worker) OVER server
+         THEN 'unknown' ELSE observed END AS observed)
+FROM (
+    SELECT run_id, attempt, role, any_value(rank) AS rank, host, any_value(pid) AS pid, any_value(path) AS path, proc, field,
+        arg_max(claimed, (generation, byte_offset)) AS claimed,
+        coalesce(arg_max(observed, (generation, byte_offset)), 'unknown') AS observed,
+        arg_max(event_at, (generation, byte_offset)) AS event_at, max(observed_at) AS observed_at, source_id,
+        bool_or(regexp_matches(actor, '^(Vllm|Ray)?Worker')) AS worker, arg_max(voice, generation) AS voice,
+        max(generation::BIGINT * 17592186044416 + byte_offset) FILTER (WHERE observed IS NOT NULL) AS told
+    FROM exec_states
+    GROUP BY run_id, attempt, role, host, source_id, proc, field
+)
+WINDOW server AS (PARTITION BY run_id, attempt, role, host, source_id, voice, field);
 
--- `legal` is false where a transition should not follow the one before it on its track.
+-- `legal` is false where something is wrong with the weights from this line on: `finding` says what.
 CREATE OR REPLACE VIEW weight_lifecycle AS
 WITH place AS MATERIALIZED (
     SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
 )
-SELECT rec_id, run_id, attempt, role, rank, host, pid, track, phase, level, version, duration_s,
-    NOT coalesce(
-        (track = 'residency' AND phase = 'asleep' AND before_phase = 'asleep')
-        OR (track = 'residency' AND phase = 'awake' AND before_phase = 'awake')
-        OR (track = 'residency' AND phase = 'reloaded' AND before_phase = 'asleep')
-        OR (track = 'version' AND residency = 'asleep'), false) AS legal,
+SELECT c.rec_id, run_id, attempt, role, rank, host, pid, track, phase, level, version, duration_s, f.rec_id IS NULL AS legal,
     event_at, path, line_no, before_phase, residency, rule, observed_at,
-    source_id, generation, byte_offset, byte_length, voice, rule LIKE 'prime.%' AS keeps_kv
+    source_id, generation, byte_offset, byte_length, voice, rule LIKE 'prime.%' AS keeps_kv, coalesce(f.kinds, '') AS finding
 FROM (
     SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt, v.role,
         coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.track, v.phase, v.level, v.version, v.duration_s,
@@ -125,7 +129,8 @@ FROM (
     WINDOW t AS (PARTITION BY v.source_id, v.generation, v.proc, v.track ORDER BY v.byte_offset, v.rule),
            p AS (PARTITION BY v.source_id, v.generation, v.proc ORDER BY v.byte_offset, v.rule
                  ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-);
+) c
+LEFT JOIN i_finding_line f ON f.rec_id = c.rec_id;
 
 -- What is wrong with the lifecycle of an engine's weights: schema/derive/3_state.sql.
 CREATE OR REPLACE VIEW lifecycle_findings AS
