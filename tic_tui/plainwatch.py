@@ -260,7 +260,7 @@ class News:
 
     def _findings(self) -> Iterator[Event]:
         """Findings of the weights' lifecycle."""
-        rows = self._ask(f"SELECT {FINDING} FROM lifecycle_findings ORDER BY observed_at, finding_id", gather=_ONCE)  # noqa: S608
+        rows = self._ask(f"SELECT {FINDING} FROM lifecycle_findings ORDER BY observed_at, finding_id", gather="")  # noqa: S608
         for row in rows:
             if row["finding_id"] not in self._wrong and self._wanted(row):
                 self._wrong.add(row["finding_id"])

@@ -7,6 +7,7 @@ run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -291,6 +292,13 @@ def phase_changes(reader: Reader, run_id: str) -> tuple[PhaseChange, ...]:
     return tuple(sorted(rows, key=lambda c: (*map(str, c.process), c.generation, c.byte_offset, c.rec_id)))
 
 
+_FINDING_KEY: Final = "run_id, kind, log_host, path, line_no, byte_offset, pid, from_at"
+"""What tells findings of several stores apart: two that read one log show it once."""
+_FINDING_ONCE: Final = (
+    f"QUALIFY row_number() OVER (PARTITION BY {_FINDING_KEY} ORDER BY until_at IS NULL, observed_at) = 1"
+)
+
+
 def findings(reader: Reader, run_id: str) -> tuple[Finding, ...]:
     """What is wrong with the weights' lifecycle: the newest, oldest first."""
     source = (
@@ -299,16 +307,16 @@ def findings(reader: Reader, run_id: str) -> tuple[Finding, ...]:
         " ON w.rec_id = f.rec_id WHERE f.run_id = ?)"
     )
     order = f"ORDER BY observed_at DESC, finding_id LIMIT {FINDINGS}"
-    rows = rows_of(reader, Finding, source, (run_id, run_id), order)
+    sql = f"SELECT {columns(Finding)}, log_host FROM {source} {order}"  # noqa: S608
+    found = everything(reader, sql, (run_id, run_id), f"SELECT * FROM part {_FINDING_ONCE} {order}")  # noqa: S608
+    rows = [build(Finding, row[:-1]) for row in found]
     return tuple(sorted(rows, key=lambda f: (f.observed_at, f.path or "", f.byte_offset, f.finding_id)))
 
 
 def findings_of_runs(reader: Reader) -> dict[str, int]:
     """How many findings each run has."""
-    found: dict[str, int] = {}
-    for run_id, number in everything(reader, "SELECT run_id, count(*) AS n FROM lifecycle_findings GROUP BY run_id"):
-        found[run_id] = found.get(run_id, 0) + number
-    return found
+    lines = everything(reader, f"SELECT DISTINCT {_FINDING_KEY} FROM lifecycle_findings")  # noqa: S608
+    return dict(Counter(key[0] for key in set(lines)))
 
 
 def gpus(reader: Reader, run_id: str) -> tuple[Gpu, ...]:

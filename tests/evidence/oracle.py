@@ -59,6 +59,12 @@ class Row:
     gpu: bool = False
     run: str = ""
     rank: int | None = None
+    field: str = ""
+    observed: str | None = None
+    claimed: str | None = None
+    rule: str = ""
+    phase: str = ""
+    level: str = ""
 
     @property
     def place(self) -> tuple[int, int]:

@@ -20,7 +20,10 @@ from tic_daemon.store.upsert import REMOTE_INSERTS
 
 SCHEMA = Path(migrate.__file__).with_name("schema")
 EPOCH, NOW = datetime(1970, 1, 1), datetime(2026, 12, 1)
-EVENTS = ("mismatch", "fault", "step_event", "metric", "device", "source_run", "process_seen", "stamp_after")
+EVENTS = (
+    "mismatch", "fault", "step_event", "metric", "device", "source_run", "process_seen", "stamp_after", "exec_state", "weight_phase",
+)  # fmt: skip
+TRACKS = {"updated": "version", "reset": "cache", "reset_refused": "cache", "captured": "graph"}
 Key = tuple[int, int, int]
 State = tuple[str, int, str, str]
 
@@ -173,6 +176,23 @@ class WorldStore:
             row |= {"key": "k", "value": 1.0, "value_text": "1", "raw": ""}
         elif r.table == "device":
             row |= {"bus": r.bus, "node": r.node}
+        elif r.table == "exec_state":
+            row |= {
+                "role": "rollout",
+                "field": r.field,
+                "claimed": r.claimed,
+                "observed": r.observed,
+                "rule": r.rule,
+            }
+        elif r.table == "weight_phase":
+            row |= {
+                "role": "rollout",
+                "track": TRACKS.get(r.phase, "residency"),
+                "phase": r.phase,
+                "level": r.level,
+                "version": "",
+                "rule": r.rule,
+            }
         elif r.table == "source_run":
             row |= {"run": r.run, "how": "record"}
         return row

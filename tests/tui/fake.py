@@ -46,7 +46,7 @@ CREATE TABLE fault_files (run_id VARCHAR, attempt INTEGER, kind VARCHAR, path VA
 CREATE TABLE lifecycle_findings (finding_id VARCHAR, rec_id BIGINT, run_id VARCHAR, attempt INTEGER, role VARCHAR,
   rank INTEGER, host VARCHAR, pid BIGINT, kind VARCHAR, severity VARCHAR, detail VARCHAR, first_step BIGINT,
   last_step BIGINT, from_at TIMESTAMP, until_at TIMESTAMP, path VARCHAR, line_no BIGINT, byte_offset BIGINT,
-  observed_at TIMESTAMP);
+  observed_at TIMESTAMP, log_host VARCHAR AS (host));
 CREATE TABLE gpus (host VARCHAR, gpu_index INTEGER, uuid VARCHAR, name VARCHAR, run_id VARCHAR, rank INTEGER, pid BIGINT,
   memory_used BIGINT, memory_total BIGINT, utilization DOUBLE, throttle VARCHAR, ecc_uncorrected BIGINT, last_xid VARCHAR,
   read_at TIMESTAMP, observed_at TIMESTAMP, why VARCHAR);

@@ -21,8 +21,7 @@ added AS (
         arg_min(coalesce(o.kept_store, p.part_store), (o.place, p.part_store)) FILTER (p.first_fault_rec_id IS NOT NULL)
             AS first_fault_origin,
         -- Numbers of the store that names the first one: they mean nothing beside those of another.
-        arg_min(p.first_fault_candidates, (o.place, p.part_store)) FILTER (p.first_fault_rec_id IS NOT NULL) AS first_fault_candidates,
-        coalesce(arg_min(p.first_fault_why, (o.place, p.part_store)) FILTER (p.first_fault_rec_id IS NOT NULL), '') AS first_fault_why
+        arg_min(p.first_fault_candidates, (o.place, p.part_store)) FILTER (p.first_fault_rec_id IS NOT NULL) AS first_fault_candidates
     FROM part_attempts p
     LEFT JOIN i_order o ON o.part_store = p.part_store AND o.rec_id = p.first_fault_rec_id AND o.run_id = p.run_id
     GROUP BY p.run_id, p.attempt
@@ -30,5 +29,6 @@ added AS (
 SELECT a.run_id, a.attempt, a.locked, a.first_fault_rec_id, a.last_step, a.last_event_at, a.last_observed_at, a.mismatches,
     a.admissible, a.suspect, a.locked_records, coalesce(c.faults, 0) AS faults, a.marked, a.from_kind, a.from_time, a.reason, a.who,
     a.declared_at, coalesce(c.locking_faults, 0) AS locking_faults, a.first_fault_candidates, a.after_fault, a.order_unknown,
-    a.would_help, coalesce(c.remote_faults, 0) AS remote_faults, a.first_fault_origin, a.first_fault_why
+    a.would_help, coalesce(c.remote_faults, 0) AS remote_faults, a.first_fault_origin, coalesce(y.why, '') AS first_fault_why
 FROM added a LEFT JOIN counted c ON c.run_id = a.run_id AND c.attempt = a.attempt
+LEFT JOIN i_first_why y ON y.run_id = a.run_id AND y.attempt = a.attempt

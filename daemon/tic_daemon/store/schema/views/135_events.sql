@@ -134,7 +134,8 @@ LEFT JOIN i_finding_line f ON f.rec_id = c.rec_id;
 
 -- What is wrong with the lifecycle of an engine's weights: schema/derive/3_state.sql.
 CREATE OR REPLACE VIEW lifecycle_findings AS
-SELECT finding_id, rec_id, run_id, attempt, role, rank, host, pid, kind, severity, detail, first_step, last_step, from_at, until_at,
-    path, line_no, byte_offset, source_id, generation, observed_at,
-    until_pos // 17592186044416 AS until_generation, until_pos % 17592186044416 AS until_offset
-FROM i_finding;
+SELECT f.finding_id, f.rec_id, f.run_id, f.attempt, f.role, f.rank, f.host, f.pid, f.kind, f.severity, f.detail, f.first_step, f.last_step,
+    f.from_at, f.until_at, f.path, f.line_no, f.byte_offset, f.source_id, f.generation, f.observed_at,
+    f.until_pos // 17592186044416 AS until_generation, f.until_pos % 17592186044416 AS until_offset,
+    CASE WHEN s.network THEN '' ELSE f.host END AS log_host
+FROM i_finding f LEFT JOIN b_source s ON s.source_id = f.source_id;
