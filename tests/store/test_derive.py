@@ -186,6 +186,23 @@ def test_tick_by_tick_equals_a_rebuild(tmp_path_factory: pytest.TempPathFactory,
     assert kept == fresh(path, root / "copy.duckdb")
 
 
+def test_nothing_follows_from_nothing() -> None:
+    """A store without events is not asked: its derived tables are what the statements give all the same."""
+    statements = [s for path in sorted(DERIVE.glob("*.sql")) for s in load(path)]
+    with duckdb.connect() as con:
+        migrate.migrate(con, "s", "/w", "h", NOON)
+        Derived(margin_s=3.5).rebuild(con, NOON)
+        told = {s.name: con.execute(f"FROM t_{s.name}").fetchall() for s in statements}
+        types = {s.name: con.execute(f"DESCRIBE t_{s.name}").fetchall() for s in statements}
+        kept = {name: len(live(con, name)) for name in KEPT}
+        for statement in statements:
+            con.execute(statement.sql)
+        assert told == {s.name: con.execute(f"FROM t_{s.name}").fetchall() for s in statements}
+        assert types == {s.name: con.execute(f"DESCRIBE t_{s.name}").fetchall() for s in statements}
+    assert told["lock_setting"] == [(3_500_000, 1)]
+    assert kept == {name: len(told[name]) for name in KEPT}
+
+
 def test_rows_that_change_are_closed_not_lost(tmp_path: Path) -> None:
     writer = Writer.open(StoreLayout.find(tmp_path))
     row = source("w.log", single_process=True, stream="stderr")

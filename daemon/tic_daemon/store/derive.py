@@ -38,6 +38,7 @@ LAZY_S = 2.0
 _NEXT = "CREATE OR REPLACE TEMP"
 _STATEMENT = re.compile(rf"{_NEXT} (TABLE|VIEW) t_(\w+) AS\b.*?;\s*(?={_NEXT}|\Z)", re.DOTALL)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_BASE = re.compile(r"\bb_(\w+)")
 _PLACE_TABLES = frozenset(
     {"process_seen", "source_run", "run_attempt", "attempt_cut", "source_place", "generation", "remote_place"}
 )
@@ -50,10 +51,11 @@ _STATE_TABLES = frozenset({"exec_state", "weight_phase"})
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One derived relation: its name, the SQL that fills `t_<name>`, and whether it is kept as `d_<name>`."""
+    """One derived relation: its name, the SQL that fills `t_<name>`, whether it is a table, and kept as `d_<name>`."""
 
     name: str
     sql: str
+    table: bool
     kept: bool
 
 
@@ -62,7 +64,7 @@ def load(path: Path) -> tuple[Statement, ...]:
     whose name ends in `_`."""
     text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
     return tuple(
-        Statement(match[2], match[0].strip(), match[1] == "TABLE" and not match[2].endswith("_"))
+        Statement(match[2], match[0].strip(), match[1] == "TABLE", match[1] == "TABLE" and not match[2].endswith("_"))
         for match in _STATEMENT.finditer(text)
     )
 
@@ -95,7 +97,9 @@ class Derived:
         """Whether bounds wait that only sharpen what is known; they are settled before the store is closed."""
 
     def rebuild(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
-        """All of it from the events, in a transaction of its own: at the start of a daemon, or when rules changed.
+        """All of it from the events, in a transaction of its own: at the start of a daemon.
+
+        Of a store without events nothing is asked: that nothing follows from nothing took a quarter of a second.
 
         Tables of another program version are made anew; what followed in the past is then what follows today.
 
@@ -111,10 +115,10 @@ class Derived:
             con.execute(f"SET VARIABLE tic_margin_s = {self._settings[0]!r}")
             con.execute(f"SET VARIABLE tic_staleness = {self._settings[1]}")
             con.execute("BEGIN")
-            _fill(con, statements)
             con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
             stored = con.execute("SELECT print FROM derived").fetchone()
             anew = stored is None or stored[0] != print_
+            _fill(con, statements, bare=anew and not _any_of(con, _read_by(statements)))
             if anew:
                 for name in _kept(statements):
                     con.execute(f"DROP TABLE IF EXISTS d_{name}")
@@ -133,6 +137,11 @@ class Derived:
         self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
         self._living = _any(con, "t_life_")
+
+    def rules_changed(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        """After the rules of faults changed: all anew, if there are faults or a failure stands. Raises StoreError."""
+        if not self.usable() or _any_of(con, _FAULT_TABLES):
+            self.rebuild(con, now)
 
     def usable(self) -> bool:
         """Whether ticks are derived: not after a failure, until `rebuild` succeeds."""
@@ -243,9 +252,34 @@ class Derived:
             self._prints[name] = (count, print_)
 
 
-def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement]) -> None:
+def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], *, bare: bool = False) -> None:
+    """Fills the relations. `bare`: there is no event, so that what follows from events is empty and only its columns are
+    asked."""
+    settings: set[str] = set()
     for statement in statements:
-        con.execute(statement.sql)
+        sql = statement.sql
+        if bare and not _follows(statement, settings):
+            settings.add(statement.name)
+        elif bare and statement.table:
+            sql = sql.rstrip("; \n") + " WITH NO DATA"
+        con.execute(sql)
+
+
+def _follows(statement: Statement, settings: Collection[str]) -> bool:
+    """Whether a relation follows from events, not from settings alone."""
+    sources = re.findall(r"\b[bt]_\w+", statement.sql.partition(" AS")[2])
+    return any(name.removeprefix("t_") not in settings for name in sources)
+
+
+def _read_by(statements: Iterable[Statement]) -> list[str]:
+    """Base tables of which something follows. Rules say what faults do; without a fault nothing follows from them."""
+    return sorted({name for s in statements for name in _BASE.findall(s.sql)} - {"fault_rule"})
+
+
+def _any_of(con: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
+    parts = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)  # noqa: S608
+    row = con.execute(f"SELECT {parts}").fetchone()  # noqa: S608
+    return bool(row and row[0])
 
 
 def _any(con: duckdb.DuckDBPyConnection, table: str) -> bool:

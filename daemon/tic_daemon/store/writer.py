@@ -216,7 +216,7 @@ class Writer:
             con.execute("COMMIT")
         except duckdb.Error as error:
             raise self._failed(error, "the fault rules") from error
-        self._derived.rebuild(con, max(_utcnow(), self._memory.observed_at))
+        self._derived.rules_changed(con, max(_utcnow(), self._memory.observed_at))
         self._changes += 1
 
     def commit(
