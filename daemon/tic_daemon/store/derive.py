@@ -47,6 +47,8 @@ _BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
 _ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
 _USE_TABLES = frozenset({"exec_state", "mismatch", "step_event"})
 _STATE_TABLES = frozenset({"exec_state", "weight_phase"})
+_OF_FAULTS = frozenset({"told_fault_", "fault", "attempt_fault", "witness"})
+"""What follows from faults alone: without one, it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,7 @@ class Derived:
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
         self._living = False  # engines have told of their weights
+        self._telling = False  # some process has told of its execution state, or of its weights
         self._unasked = False  # which state is in force waits to be asked
         self._stale = False  # what is wrong with engines' weights waits to be asked
         self._retry_at: float | None = None  # when a failure is tried again; None: none stands
@@ -118,7 +121,7 @@ class Derived:
             con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
             stored = con.execute("SELECT print FROM derived").fetchone()
             anew = stored is None or stored[0] != print_
-            _fill(con, statements, bare=anew and not _any_of(con, _read_by(statements)))
+            _fill(con, statements, _following(statements) if anew and not _any_of(con, _read_by(statements)) else ())
             if anew:
                 for name in _kept(statements):
                     con.execute(f"DROP TABLE IF EXISTS d_{name}")
@@ -136,7 +139,7 @@ class Derived:
             raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
         self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
-        self._living = _any(con, "t_life_")
+        self._living, self._telling = _any_of(con, ["t_life_"]), _any_of(con, _STATE_TABLES)
 
     def rules_changed(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """After the rules of faults changed: all anew, if there are faults or a failure stands. Raises StoreError."""
@@ -178,9 +181,11 @@ class Derived:
             self._ask_lifecycles(con, now)
         elif self._living and _USE_TABLES & names:
             self.waiting = self._stale = True  # a use may show a finding; nothing locks by it
-        if place:
+        told = bool(_STATE_TABLES & names)
+        self._telling = self._telling or told
+        if place and self._telling:
             self._ask_states(con, now)
-        if _STATE_TABLES & names:
+        if told:
             self.waiting = self._unasked = True  # beside a number, no part of its verdict
 
     def due(self) -> bool:
@@ -202,7 +207,7 @@ class Derived:
             self._ask_lifecycles(con, now)
         if self._unasked:
             self._ask_states(con, now)
-        _fill(con, self._lock)
+        _fill(con, self._lock, () if _any_of(con, _FAULT_TABLES) else _OF_FAULTS)
         self._store(con, self._lock, now)
         self._look(con)
         ended = time.monotonic()
@@ -211,7 +216,7 @@ class Derived:
     def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         _fill(con, self._state)
         self._store(con, self._state, now)
-        self._living, self._stale = _any(con, "t_life_"), False
+        self._living, self._stale = _any_of(con, ["t_life_"]), False
 
     def _ask_states(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         _fill(con, self._in_force)
@@ -252,23 +257,21 @@ class Derived:
             self._prints[name] = (count, print_)
 
 
-def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], *, bare: bool = False) -> None:
-    """Fills the relations. `bare`: there is no event, so that what follows from events is empty and only its columns are
-    asked."""
-    settings: set[str] = set()
+def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], empty: Collection[str] = ()) -> None:
+    """Fills the relations. `empty`: names of those that are known to hold nothing: only their columns are asked."""
     for statement in statements:
-        sql = statement.sql
-        if bare and not _follows(statement, settings):
-            settings.add(statement.name)
-        elif bare and statement.table:
-            sql = sql.rstrip("; \n") + " WITH NO DATA"
-        con.execute(sql)
+        bare = statement.table and statement.name in empty
+        con.execute(statement.sql.rstrip("; \n") + " WITH NO DATA" if bare else statement.sql)
 
 
-def _follows(statement: Statement, settings: Collection[str]) -> bool:
-    """Whether a relation follows from events, not from settings alone."""
-    sources = re.findall(r"\b[bt]_\w+", statement.sql.partition(" AS")[2])
-    return any(name.removeprefix("t_") not in settings for name in sources)
+def _following(statements: Iterable[Statement]) -> set[str]:
+    """Names of what follows from events; the others follow from settings."""
+    found: set[str] = set()
+    for statement in statements:
+        _, _, select = statement.sql.partition(" AS")
+        if _BASE.search(select) or any(name in found for name in re.findall(r"\bt_(\w+)", select)):
+            found.add(statement.name)
+    return found
 
 
 def _read_by(statements: Iterable[Statement]) -> list[str]:
@@ -278,12 +281,8 @@ def _read_by(statements: Iterable[Statement]) -> list[str]:
 
 def _any_of(con: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
     parts = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)  # noqa: S608
-    row = con.execute(f"SELECT {parts}").fetchone()  # noqa: S608
+    row = con.execute(f"SELECT {parts}").fetchone()
     return bool(row and row[0])
-
-
-def _any(con: duckdb.DuckDBPyConnection, table: str) -> bool:
-    return con.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
 
 
 def _kept(statements: Iterable[Statement]) -> list[str]:
