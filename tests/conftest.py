@@ -1,15 +1,25 @@
-"""Property tests try the same examples each time in `make test`, and new ones in `make test-all`.
+"""What all tests share.
 
-A suite that gates a change must say of the same tree the same thing twice; looking for what nobody thought of is for
-the runs that nobody waits for (TIC_THOROUGH, see `examples`).
+Property tests try the same examples each time in `make test`, and new ones in `make test-all`: a suite that gates a
+change must say of the same tree the same thing twice; looking for what nobody thought of is for the runs that nobody
+waits for (TIC_THOROUGH, see `examples`).
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 from hypothesis import settings
 
 settings.register_profile("the same each time", derandomize=True)
 if not os.environ.get("TIC_THOROUGH"):
     settings.load_profile("the same each time")
+
+if sys.dont_write_bytecode:
+    # Hundreds of programs are started: each would compile a hundred modules, which an installed program never does.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.setdefault(
+        "PYTHONPYCACHEPREFIX", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "bytecode")
+    )

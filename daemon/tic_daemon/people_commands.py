@@ -16,7 +16,6 @@ from typing import Any
 from tic_daemon.errors import StoreError, TicError, UnknownRunError
 from tic_daemon.output import printable, say
 from tic_daemon.store.layout import local_host, spool_dir_of, stores_under
-from tic_daemon.store.offline import take_in_spool
 from tic_daemon.store.owner import live_owner
 from tic_daemon.store.reader import Reader, open_reader
 from tic_daemon.store.spool import Spool
@@ -76,6 +75,8 @@ def _attempt(args: argparse.Namespace) -> int:
 def _take_in(at: Path) -> str:
     """Without a daemon on a store of this machine, takes the spool in now: which lines belong to an attempt is worked
     out by whoever writes the store. Returns what is to be added to the answer."""
+    from tic_daemon.store.offline import take_in_spool  # noqa: PLC0415 -- a writer, which the other commands do without
+
     waiting = []
     spool = spool_dir_of(at)
     for layout in stores_under(at if spool is None else spool.parent):
