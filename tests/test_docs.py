@@ -24,13 +24,15 @@ DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sampl
         config.EndpointConfig,
         config.StoreConfig,
         config.GpuConfig,
+        config.WandbConfig,
+        config.WandbRunConfig,
         config.SourceConfig,
         config.RunConfig,
     ],
 )
 def test_every_setting_is_documented(section: type) -> None:
     text = (ROOT / "docs/reference/tic-toml.md").read_text()
-    internal = {"base", "file", "line", "poll", "lock", "endpoint", "store", "gpu", "sources", "runs"}
+    internal = {"base", "file", "line", "poll", "lock", "endpoint", "store", "gpu", "wandb", "sources", "runs"}
     for field in dataclasses.fields(section):  # type: ignore[arg-type]
         if field.name not in internal:
             assert f"| `{field.name}` |" in text, f"{section.__name__}.{field.name}"
@@ -48,6 +50,17 @@ def test_documented_defaults_of_gpus_are_the_defaults() -> None:
     told = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", text, flags=re.MULTILINE))
     settings = config.GpuConfig()
     assert told == {"watch": str(settings.watch).lower(), "every_s": f"{settings.every_s:g}"}
+
+
+def test_documented_defaults_of_wandb_are_the_defaults() -> None:
+    text = (ROOT / "docs/reference/tic-toml.md").read_text().split("## [wandb]")[1].split("\n## ")[0]
+    told = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", text, flags=re.MULTILINE))
+    settings = dataclasses.asdict(config.WandbConfig())
+    assert told == {
+        name: str(value).lower() if isinstance(value, bool) else f"{value:g}"
+        for name, value in settings.items()
+        if name != "runs"
+    }
 
 
 def test_every_command_is_in_the_readme() -> None:

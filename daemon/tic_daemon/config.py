@@ -12,6 +12,7 @@
     [endpoint]                         # listen = "auto"; see listen.py
     [store]                            # local_dir, snapshot_s; see `StoreConfig`
     [gpu]                              # watch, every_s; see `GpuConfig`
+    [wandb]                            # read, every_s, ...; see `WandbConfig`
 
     [[source]]                         # decides for all files that `path` matches; the last to speak wins
     path = "logs/trainer*.log"
@@ -21,6 +22,10 @@
     [[run]]
     name = "grpo-a"
     path = "jobs/4711/**"              # sources under it belong to the run
+
+    [[wandb_run]]
+    path = "entity/project/id"         # a W&B run whose history is read, where no log names it
+    run = "grpo-a"
 
 Globs: `*` and `?` stop at "/", `**` does not. A glob without "/" is held against the file name alone; a relative one
 with "/" starts beside tic.toml. An unknown key, a wrong type or a value out of range is a `ConfigError` with file, line
@@ -50,6 +55,8 @@ CONFIG_NAME = "tic.toml"
 ROLES = ("rollout", "trainer", "driver", "kernel", "scheduler", "unknown")
 STREAMS = ("stdout", "stderr", "")
 
+_WANDB_NAME = r"(?!\.{1,2}(?:/|\Z))[^/\s\x00-\x1f\x7f?#%\\]{1,200}"
+_WANDB_PATH = re.compile(f"{_WANDB_NAME}/{_WANDB_NAME}/{_WANDB_NAME}")
 _OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2})(?::?(\d{2}))?\Z")
 
 
@@ -130,6 +137,34 @@ class GpuConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class WandbRunConfig:
+    """One `[[wandb_run]]`: the history of `path` (entity/project/id) belongs to run `run` (""; not said)."""
+
+    path: str
+    run: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WandbConfig:
+    """W&B histories, read back through its API (sources/wandb_api.py).
+
+    Attributes:
+        read: false: the API is never asked.
+        every_s: seconds between two readings of what is new.
+        full_s: seconds between two readings of everything.
+        deadline_s: a reading is ended after so long; a longer history is read in several.
+        runs: see `WandbRunConfig`.
+    """
+
+    read: bool = True
+    every_s: float = 60.0
+    full_s: float = 3600.0
+    deadline_s: float = 300.0
+    runs: tuple[WandbRunConfig, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SourceConfig:
     """One `[[source]]`. None: not said, discovery decides.
 
@@ -183,6 +218,7 @@ class Config:
     endpoint: EndpointConfig = field(default_factory=EndpointConfig)
     store: StoreConfig = field(default_factory=StoreConfig)
     gpu: GpuConfig = field(default_factory=GpuConfig)
+    wandb: WandbConfig = field(default_factory=WandbConfig)
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
 
@@ -257,6 +293,10 @@ def parse_config(text: str, file: Path) -> Config:
         endpoint=_endpoint(reader.section(data, "endpoint", _ENDPOINT)),
         store=_store(base, reader.section(data, "store", _STORE)),
         gpu=GpuConfig(**reader.section(data, "gpu", _GPU)),
+        wandb=WandbConfig(
+            **reader.section(data, "wandb", _WANDB),
+            runs=tuple(WandbRunConfig(**entry) for entry in reader.entries(data, "wandb_run", _WANDB_RUN)),
+        ),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -275,6 +315,11 @@ def zone_offset(zone: str, at: datetime | None = None) -> int:
     except (OSError, ValueError, KeyError) as error:  # ZoneInfoNotFoundError is a KeyError; odd names are the others
         raise ValueError(f"no such time zone: {zone}") from error
     return int(offset.total_seconds()) if offset is not None else 0
+
+
+def is_run_path(text: str) -> bool:
+    """Whether `text` names a run as W&B does: entity/project/id."""
+    return _WANDB_PATH.fullmatch(text) is not None
 
 
 def glob_match(pattern: str, path: str, base: str = "/") -> bool:
@@ -317,7 +362,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 # --- what is allowed -----------------------------------------------------------------------------------------------
 
 
-_PARSERS: dict[str, Callable[[str], object]] = {"zone": zone_offset, "address": parse_listen}
+def _wandb_path(text: str) -> None:
+    if not is_run_path(text):
+        raise ValueError(text)
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "zone": zone_offset,
+    "address": parse_listen,
+    "wandb run": _wandb_path,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +393,7 @@ class _Kind:
             "truth": "true or false",
             "zone": 'a time zone such as "Asia/Tokyo" or "+08:00"',
             "address": '"auto", "HOST", "HOST:PORT" or "[V6-ADDRESS]:PORT"',
+            "wandb run": 'a W&B run as "entity/project/id"',
         }.get(self.type, self.type)
 
     def accepts(self, value: object) -> bool:  # noqa: PLR0911 - one return a type
@@ -364,7 +419,9 @@ _TEXT, _TRUTH, _TEXTS = _Kind("text"), _Kind("truth"), _Kind("texts")
 _TOP: dict[str, _Kind] = {
     **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
     **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
-    **dict.fromkeys(("poll", "lock", "endpoint", "store", "gpu", "source", "run"), _Kind("table")),
+    **dict.fromkeys(
+        ("poll", "lock", "endpoint", "store", "gpu", "wandb", "source", "run", "wandb_run"), _Kind("table")
+    ),
 }
 _SECONDS = _Kind("number", 0.01, 86400)
 _POLL: dict[str, _Kind] = {
@@ -390,6 +447,13 @@ _SOURCE: dict[str, _Kind] = {
 }
 _SOURCE_KEYS = tuple(key for key in _SOURCE if key != "path")
 _RUN: dict[str, _Kind] = {"name": _TEXT, "path": _TEXT}
+_WANDB: dict[str, _Kind] = {
+    "read": _TRUTH,
+    "every_s": _Kind("number", 1, 86400),
+    "full_s": _Kind("number", 1, 604800),
+    "deadline_s": _Kind("number", 1, 86400),
+}
+_WANDB_RUN: dict[str, _Kind] = {"path": _Kind("wandb run"), "run": _TEXT}
 
 
 class _Reader:

@@ -29,6 +29,7 @@ from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.sources.gpu import GpuWatch
 from tic_daemon.sources.smifiles import SmiFiles
+from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
@@ -57,6 +58,8 @@ SPOOL_S = 0.5
 EXCHANGE_S = 3.0
 """How long the exchange between nodes may hold up the end; its directory may hang."""
 
+WANDB_API_S = 8.0
+"""At the end: how long W&B histories are read once more, if that much is to spare."""
 ENV_S = 2.0
 """How long the last look at environment files may hold up the end; they may lie on a mount that hangs."""
 
@@ -161,6 +164,15 @@ class Daemon:
             self._follower.wake,
             stored=self._writer.sources().get,
         )
+        self._wandb_api = WandbApi(
+            config.host or layout.host,
+            str(roots[0].absolute()) if roots else "",
+            config.wandb,
+            self._follower.wake,
+            sources=self._writer.sources(),
+            cursors=self._writer.cursors(),
+            stored=self._writer.wandb_rows(),
+        )
         self._publisher: Publisher | None = None
         if config.store.snapshot_s > 0:
             self._publisher = Publisher(
@@ -234,6 +246,7 @@ class Daemon:
             self._ending.stage = "reading"
             self._publish()
             swept = self._sweep(lambda: self._ending.requested)
+            self._read_wandb(lambda: self._ending.requested)
             kept = self._keep(lambda: self._ending.requested, whole=swept) and swept
             if kept:
                 self._upkeep(last=True)
@@ -273,6 +286,8 @@ class Daemon:
         if self._gpus is not None:
             deltas += self._gpus.take()
         deltas += self._smi_files.take()
+        self._wandb_api.note(deltas)
+        deltas += self._wandb_api.take()
         self._caught_up = self._follower.drained()
         self._checkpoints.extend(self._follower.checkpoints())
         self._fault_files.extend(self._follower.fault_files())
@@ -368,6 +383,9 @@ class Daemon:
         ending.stage = "reading the last lines"
         if not self._sweep(lambda: ending.left() <= SWEEP_RESERVE_S):
             log.warning("left out: %d logs are not read to their ends; the next start goes on", self._follower.behind())
+        ending.stage = "reading W&B histories"
+        until = time.monotonic() + min(WANDB_API_S, ending.left() - SWEEP_RESERVE_S)
+        self._read_wandb(lambda: time.monotonic() >= until)
         ending.stage = "committing the last lines"
         kept = self._keep(lambda: ending.left() <= COMMIT_RESERVE_S)
         if kept and ending.left() > 0:
@@ -388,6 +406,18 @@ class Daemon:
                 time.sleep(0.05)  # the store is full: wait for space rather than fill the memory
         self._pending.extend(self._follower.finish())
         return self._follower.drained()
+
+    def _read_wandb(self, no_more: Callable[[], bool]) -> None:
+        """Reads W&B histories once more, and commits what comes, unless `no_more` says to stop before."""
+        self._wandb_api.hasten()
+        while not self._wandb_api.settled and not no_more():
+            if self._pending_bytes < PENDING_BYTES and (deltas := self._wandb_api.take()):
+                self._began = self._began or utcnow()
+                self._pending.extend(deltas)
+                self._pending_bytes += sum(delta.bytes for delta in deltas)
+            elif self._pending:
+                self._commit()
+            self._pause(0.02)
 
     def _keep(self, no_more: Callable[[], bool], *, whole: bool = True) -> bool:
         """Commits what waits, again and again while there is no space. False: `no_more` said to stop before.
@@ -419,6 +449,8 @@ class Daemon:
             self._live.stop()
         if self._gpus is not None:
             self._gpus.stop()
+        ending.stage = "ending the reading of W&B histories"
+        self._wandb_api.stop()
         ending.stage = "closing the logs"
         self._follower.close()
         ending.stage = "telling other nodes of faults"

@@ -153,6 +153,18 @@ class Writer:
         """The newest row of every checkpoint."""
         return list(self._memory.checkpoints.values())
 
+    def wandb_rows(self) -> dict[int, list[tuple[int | None, str]]]:
+        """By source_id, (_step, digest) of every row that was read through W&B's API."""
+        rows = self._engine.con.execute(
+            "SELECT source_id, wandb_step, digest FROM wandb_row "
+            "WHERE source_id IN (SELECT source_id FROM source WHERE kind = 'wandb_api')"
+        )
+        found: dict[int, list[tuple[int | None, str]]] = {}
+        while some := rows.fetchmany(10_000):
+            for number, step, digest in some:
+                found.setdefault(number, []).append((step, digest))
+        return found
+
     def fault_files(self) -> list[FaultFileRow]:
         """The newest row of every file that a fault left."""
         return list(self._memory.fault_files.values())

@@ -1,0 +1,310 @@
+"""W&B histories, read back through the API by a thread and its child process; the tick takes what is there.
+
+    api = WandbApi(host, config.wandb, wake, ...)
+    api.note(deltas)      runs that local directories and log lines name
+    api.take()            rows that have come; never waits
+    api.hasten()          one more reading of all, whole where a run is over; `api.settled` when that is done
+    api.stop()            ends the child; never waits long
+
+The first run that is named starts the thread. A round reads every run that is due, in one child. Each reading has a
+deadline, and whatever goes wrong is a row of table wandb_read. Without an account or a client that is said once, and
+tried again now and then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from tic_daemon.config import WandbConfig, is_run_path
+from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
+from tic_daemon.store.tick import Key
+from tic_daemon.wandb.events import WandbRow, WandbRun
+from tic_daemon.wandb.reading import ReadFailed, ReadingChild, client_there
+from tic_daemon.wandb.target import ENDED, KIND, Done, Intake, Named, Target, conclude, doubts
+from tic_daemon.wandb.wire import Asked
+
+log = logging.getLogger("tic-daemon")
+
+QUEUED_VALUES: Final = 100_000
+"""So many values wait for the tick at most, about 20 MB; then the child waits."""
+TAKEN_VALUES: Final = 40_000
+"""So many go into one tick."""
+REST_S: Final = 3600.0
+"""A run that is over and read is looked at again this often: its history is exported hours later."""
+RETRY_S: Final = 900.0
+"""The longest pause after a failure, and the one while there is no account."""
+MOST_RUNS: Final = 200
+"""More runs than these are named by nobody but a mistake; a warning says so."""
+PIECE: Final = 0.5
+"""After this part of its deadline a reading ends at the next border of a page, and goes on with a fresh deadline."""
+_STRETCHES: Final = (1.0, 1.7, 2.3)
+"""Page sizes of successive readings: their borders differ."""
+
+NO_CLIENT: Final = "the W&B client is not installed here: pip install 'tic-tui[wandb]'"
+
+Stored = Mapping[int, Sequence[tuple[int | None, str]]]
+
+
+class WandbApi:
+    """See the module.
+
+    Args:
+        host, root: as in all rows of this daemon.
+        wake: called from the thread when there is something to take.
+        sources, cursors: as the store knows them. stored: by source_id, (_step, digest) of all its rows.
+        environ: what the client finds; default: this process' own.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        root: str,
+        config: WandbConfig,
+        wake: Callable[[], None],
+        *,
+        sources: Mapping[int, SourceRow] | None = None,
+        cursors: Mapping[Key, CursorRow] | None = None,
+        stored: Stored | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._host, self._config, self._wake, self._environ = host, config, wake, environ
+        self._targets: dict[str, Target] = {}
+        self._due: dict[str, float] = {}
+        self._fails: dict[str, int] = {}
+        self._said = ""
+        self._lock = threading.Condition()
+        self._queue: deque[SourceDelta] = deque()
+        self._queued = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last_round = False
+        self._reading = ""
+        self._cursors, self._stored = dict(cursors or {}), dict(stored or {})
+        self._sources = {number: row for number, row in (sources or {}).items() if row.kind == KIND}
+        if config.read:
+            for run in config.runs:
+                self._add(Named(run.path, root, run.run, "config" if run.run else "", "tic.toml names it"))
+            for row in self._sources.values():
+                self._add(Named(row.path, row.root, row.run_hint, row.run_how, row.why))
+
+    # --- the tick's side ---------------------------------------------------------------------------------------------
+
+    def note(self, deltas: Iterable[SourceDelta]) -> None:
+        """Takes over the runs that other sources name, and that something was added to a run."""
+        if not self._config.read:
+            return
+        for delta in deltas:
+            if delta.source.kind == KIND:
+                continue
+            for event in delta.events:
+                if isinstance(event, WandbRun) and event.mode != "offline":
+                    row = delta.source
+                    self._add(Named(event.run_path, row.root, row.run_hint, row.run_how, f"named in {row.path}"))
+                if isinstance(event, WandbRun | WandbRow):
+                    self._stir(getattr(event, "run_path", ""))
+
+    def take(self) -> list[SourceDelta]:
+        """See the module."""
+        taken: list[SourceDelta] = []
+        with self._lock:
+            values = 0
+            while self._queue and values < TAKEN_VALUES:
+                delta = self._queue.popleft()
+                values += _weight(delta)
+                taken.append(delta)
+            self._queued -= values
+            if taken:
+                self._lock.notify_all()
+            more = bool(self._queue)
+        if more:
+            self._wake()
+        return taken
+
+    def hasten(self) -> None:
+        """One more round over all runs, at once; `settled` is false until it is done and taken."""
+        with self._lock:
+            self._last_round = bool(self._targets) and self._thread is not None
+            now = time.monotonic()
+            self._due = dict.fromkeys(self._targets, now)
+            self._lock.notify_all()
+
+    @property
+    def settled(self) -> bool:
+        """No reading is under way that was hastened, and nothing waits to be taken."""
+        with self._lock:
+            return not self._last_round and not self._queue
+
+    def stop(self) -> None:
+        """See the module."""
+        self._stop.set()
+        with self._lock:
+            self._lock.notify_all()
+        if self._thread is not None:
+            self._thread.join(2.0)
+
+    def _add(self, named: Named) -> None:
+        if not is_run_path(named.path):
+            return
+        with self._lock:
+            if named.path in self._targets:
+                return
+            if len(self._targets) >= MOST_RUNS:
+                self._say(f"W&B: more than {MOST_RUNS} runs are named; {named.path[:100]} is not read through the API")
+                return
+            number = source_id(self._host, KIND, named.path)
+            self._targets[named.path] = target = Target(
+                named,
+                self._host,
+                self._sources.get(number),
+                self._cursors.pop((number, self._generation(number)), None),
+                self._stored.pop(number, ()),
+            )
+            self._due[target.path] = time.monotonic()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tic-wandb", daemon=True)
+                self._thread.start()
+            self._lock.notify_all()
+
+    def _generation(self, number: int) -> int:
+        return self._sources[number].generation if number in self._sources else 0
+
+    def _stir(self, path: str) -> None:
+        """A run that was over and gets more: it is read at its usual pace again."""
+        with self._lock:
+            target = self._targets.get(path)
+            if target is not None and target.final:
+                target.final = False
+                self._due[path] = min(self._due.get(path, 0.0), time.monotonic() + self._config.every_s)
+                self._lock.notify_all()
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            due = self._wait_for_due()
+            if not due:
+                continue
+            try:
+                self._round(due)
+            except Exception:  # the logs are followed on without it
+                log.exception("W&B histories are not read through the API any more")
+                with self._lock:
+                    self._last_round = False
+                return
+            with self._lock:
+                now = time.monotonic()
+                if all(self._due.get(path, 0.0) > now for path in self._targets):
+                    self._last_round = False
+            self._wake()
+
+    def _wait_for_due(self) -> list[Target]:
+        with self._lock:
+            now = time.monotonic()
+            due = [target for path, target in self._targets.items() if self._due.get(path, now) <= now]
+            if not due and not self._stop.is_set():
+                self._last_round = False
+                self._lock.wait(max(0.05, min(self._due.values(), default=now + 60.0) - now))
+            return due
+
+    def _round(self, due: Sequence[Target]) -> None:
+        if not client_there():
+            for target in due:
+                done = Intake(target, self._emit, target.upto).done
+                done.outcome, done.detail = (
+                    "no_account",
+                    "the W&B client is not installed: pip install 'tic-tui[wandb]'",
+                )
+                self._conclude(target, done, None, "")
+            return
+        child: ReadingChild | None = None
+        try:
+            for target in due:
+                if self._stop.is_set():
+                    return
+                if child is None or not child.alive:
+                    child = self._child()
+                self._read(child, target)
+        finally:
+            if child is not None:
+                child.close()
+
+    def _child(self) -> ReadingChild:
+        return ReadingChild(self._environ, stopped=self._stop.is_set)
+
+    def _read(self, child: ReadingChild, target: Target) -> None:
+        full = target.final or target.full_at == 0 or time.time() - target.full_at > self._config.full_s
+        first = 0 if full else target.upto
+        self._from(child, target, first)
+        if first > 0 and target.state in ENDED and not target.final and child.alive:
+            self._from(child, target, 0)  # it has ended: all of it once more
+
+    def _from(self, child: ReadingChild, target: Target, first: int) -> None:
+        """The steps from `first` on, and once more what seems missing."""
+        one = self._one(child, target, first)
+        doubt = doubts(target, one, holes=self._last_round or target.state in ENDED)
+        two = self._one(child, target, first) if doubt and child.alive else None
+        self._conclude(target, one, two, doubt)
+
+    def _one(self, child: ReadingChild, target: Target, first: int) -> Done:
+        """One reading, in as many pieces as its time needs."""
+        stretch = _STRETCHES[target.turn % len(_STRETCHES)]
+        target.turn += 1
+        intake = Intake(target, self._emit, first)
+        deadline = self._config.deadline_s
+        ask_from = first
+        while True:
+            asked = Asked(target.path, ask_from, stretch=stretch, budget_s=deadline * PIECE)
+            try:
+                for message in child.read(asked, deadline):
+                    intake.take(message)
+            except ReadFailed as failed:
+                intake.fail(failed.outcome, failed.what)
+                return intake.done
+            if intake.done.outcome != "cut" or self._stop.is_set():
+                return intake.done
+            ask_from = intake.done.reading.end + 1
+
+    def _conclude(self, target: Target, one: Done, two: Done | None, doubt: str) -> None:
+        before = target.outcome
+        delta = conclude(target, one, two, doubt, "daemon")
+        after = target.outcome
+        if not (before == after == "no_account"):
+            self._emit(delta)
+        with self._lock:
+            fails = self._fails[target.path] = 0 if after == "ok" else self._fails.get(target.path, 0) + 1
+            if after == "no_account":
+                pause = RETRY_S
+            elif after != "ok":
+                pause = min(RETRY_S, self._config.every_s * 2 ** min(fails - 1, 10))
+            else:
+                pause = REST_S if target.final else self._config.every_s
+            self._due[target.path] = time.monotonic() + pause
+        if after == "no_account":
+            self._say(f"W&B histories are not read through the API: {(two or one).detail}")
+        elif after in ("error", "timeout"):
+            log.info("W&B: %s could not be read: %s", target.path, (two or one).detail)
+        elif after == "ok":
+            self._said = ""
+
+    def _say(self, what: str) -> None:
+        if what != self._said:
+            self._said = what
+            log.warning("%s", what)
+
+    def _emit(self, delta: SourceDelta) -> None:
+        """Hands on; waits while the tick has too much already, so that the child waits, too."""
+        with self._lock:
+            while self._queued >= QUEUED_VALUES and not self._stop.is_set():
+                self._lock.wait(1.0)
+            self._queue.append(delta)
+            self._queued += _weight(delta)
+        self._wake()
+
+
+def _weight(delta: SourceDelta) -> int:
+    return 1 + sum(event.keys for event in delta.events if isinstance(event, WandbRow))

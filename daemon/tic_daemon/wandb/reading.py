@@ -1,0 +1,203 @@
+"""The reading child from the parent's side: started in a place of its own, heard with a deadline, ended whole.
+
+    with ReadingChild() as child:
+        for message in child.read(Asked("lab/grpo/a1"), deadline_s=300):
+            ...
+
+The client's environment is passed on, so that it finds server and key as it always does; what would lead it to the
+trainer's own service, to a run or to a mode is left out, and its caches lie in a directory that goes with the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+from tic_daemon.errors import TicError
+from tic_daemon.wandb.masking import masked
+from tic_daemon.wandb.process_tree import end_tree
+from tic_daemon.wandb.wire import LINE_BYTES, Asked, Decoder, Ended, Message, WireError
+
+CHILD: Final = "tic_daemon.wandb.reading_child"
+_PIECE: Final = 1 << 16
+_POLL_MS: Final = 200
+
+RETRIES: Final = {
+    "WANDB_X_GRAPHQL_RETRY_MAX": "4",
+    "WANDB_X_GRAPHQL_RETRY_WAIT_MIN_SECONDS": "1",
+    "WANDB_X_GRAPHQL_RETRY_WAIT_MAX_SECONDS": "15",
+    "WANDB_X_GRAPHQL_TIMEOUT_SECONDS": "30",
+    "WANDB_X_FILE_TRANSFER_RETRY_MAX": "3",
+    "WANDB_X_FILE_TRANSFER_RETRY_WAIT_MAX_SECONDS": "15",
+}
+"""The client's own would wait up to 26 minutes for one page. What the environment says already stays."""
+
+_LEFT_OUT: Final = ("WANDB_SERVICE", "WANDB_MODE", "WANDB_RUN_ID", "WANDB_RUN_GROUP", "WANDB_RESUME", "WANDB_DISABLED")
+
+
+class ReadFailed(TicError):
+    """The child did not bring a reading to its end; `outcome` is timeout or error."""
+
+    def __init__(self, outcome: str, what: str) -> None:
+        super().__init__(what)
+        self.outcome = outcome
+
+
+class ReadingChild:
+    """One child; may be asked several times, one after the other. After a failure it is gone.
+
+    Args:
+        environ: what the client finds; default: this process' own.
+        stopped: asked now and then; true ends the reading as if its time were up.
+    """
+
+    def __init__(
+        self, environ: Mapping[str, str] | None = None, *, stopped: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self._stopped = stopped
+        self._home = Path(tempfile.mkdtemp(prefix="tic-wandb-"))
+        self._errors = (self._home / "errors").open("w+b")
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", CHILD],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=self._home,
+            env=self._child_environ(), start_new_session=True, bufsize=0,
+        )  # fmt: skip
+        assert self._process.stdout is not None  # noqa: S101  a pipe was asked for
+        self._out = self._process.stdout.fileno()
+        os.set_blocking(self._out, False)
+        self._waiting = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Of the child."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Ends the child and all that it started; removes its directory."""
+        if self._process.poll() is None:
+            end_tree(self._process.pid)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout, self._errors):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def read(self, asked: Asked, deadline_s: float) -> Iterator[Message]:
+        """The messages of one reading; the last one is an `Ended`.
+
+        The time that the caller takes between two messages does not count.
+
+        Raises:
+            ReadFailed: the time was up, or the child died; it is ended.
+        """
+        assert self._process.stdin is not None  # noqa: S101  a pipe was asked for
+        decoder = Decoder()
+        left = deadline_s
+        try:
+            self._process.stdin.write(asked.to_line())
+            while True:
+                began = time.monotonic()
+                line = self._line(began + left)
+                left -= time.monotonic() - began
+                message = decoder.message(line)
+                yield message
+                if isinstance(message, Ended):
+                    return
+        except OSError as error:
+            raise ReadFailed("error", f"the reading process cannot be used: {error}{self._last_words()}") from error
+        except WireError as error:
+            self.close()
+            raise ReadFailed("error", f"the reading process said what is not understood: {error}") from error
+        except GeneratorExit:
+            self.close()  # what it still says of this reading would be taken for the next one
+            raise
+
+    def _line(self, until: float) -> bytes:
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN | select.POLLHUP)
+        pieces = [self._waiting]
+        held = len(self._waiting)
+        end = self._waiting.find(b"\n")
+        while end < 0:
+            left = until - time.monotonic()
+            if left <= 0 or self._stopped():
+                self.close()
+                why = "no end after the time that it was given" if left <= 0 else "the daemon ends"
+                raise ReadFailed("timeout", f"the reading was ended: {why}")
+            if not poll.poll(min(_POLL_MS, left * 1000)):
+                continue
+            piece = os.read(self._out, _PIECE)
+            if not piece:
+                words = self._last_words()
+                self.close()
+                raise ReadFailed("error", f"the reading process ended with {self._process.returncode}{words}")
+            if (found := piece.find(b"\n")) >= 0:
+                end = held + found
+            pieces.append(piece)
+            held += len(piece)
+            if held > LINE_BYTES:
+                self.close()
+                raise ReadFailed("error", "a row is longer than can be kept")
+        text = b"".join(pieces)
+        self._waiting = text[end + 1 :]
+        return text[:end]
+
+    def _last_words(self) -> str:
+        with contextlib.suppress(OSError, ValueError):
+            self._errors.seek(0, os.SEEK_END)
+            self._errors.seek(max(0, self._errors.tell() - 2000))
+            lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+            if lines:
+                key = self._environ.get("WANDB_API_KEY")
+                return f": {masked(lines[-1], [key] if key else [])}"
+        return ""
+
+    def _child_environ(self) -> dict[str, str]:
+        environ = {name: held for name, held in self._environ.items() if name not in _LEFT_OUT}
+        for name, held in RETRIES.items():
+            environ.setdefault(name, held)
+        home = str(self._home)
+        # Where this program lies is where the child finds it, whatever its working directory.
+        paths = [str(Path(__file__).parents[2]), *map(os.path.abspath, filter(None, sys.path))]
+        environ |= {
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+            "WANDB_CACHE_DIR": str(self._home / "cache"),
+            "WANDB_DATA_DIR": home,
+            "WANDB_DIR": home,
+            "WANDB_SILENT": "true",
+            "WANDB_CONSOLE": "off",
+            "WANDB_ERROR_REPORTING": "false",
+            "WANDB_DISABLE_GIT": "true",
+        }
+        return environ
+
+
+def client_there() -> bool:
+    """Whether the W&B client is installed where this runs; costs nothing."""
+    try:
+        return importlib.util.find_spec("wandb") is not None
+    except (ImportError, ValueError):
+        return False

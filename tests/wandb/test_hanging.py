@@ -1,0 +1,118 @@
+"""A W&B server that hangs holds up neither the logs nor the end of the daemon; the child is ended with all it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.harness import environment, wait_until
+from tests.wandb_server import Fault, Hang, WandbServer
+from tic_daemon.store.reader import open_reader
+from tic_daemon.wandb.process_tree import end_tree
+from tic_daemon.wandb.reading import ReadFailed, ReadingChild
+from tic_daemon.wandb.wire import Asked
+
+pytest.importorskip("wandb", reason="the W&B client is not installed")
+
+
+def below(pid: int) -> set[int]:
+    """Processes that `pid` started, and those that they did."""
+    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+    parents = {int(child): int(parent) for child, parent in (line.split() for line in listed.splitlines())}
+    found, new = set(), {pid}
+    while new:
+        found |= new
+        new = {child for child, parent in parents.items() if parent in found} - found
+    return found - {pid}
+
+
+def gone(pids: set[int]) -> bool:
+    """Whether none of them runs any more."""
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state not in "ZX":
+            return False
+    return True
+
+
+def test_the_child_and_its_core_end_at_the_deadline(tmp_path: Path) -> None:
+    with WandbServer() as server:
+        server.add_run("lab/grpo/a", [{"_step": n} for n in range(5)])
+        server.faults.append(Fault("HistoryPage", Hang()))
+        child = ReadingChild({**os.environ, **server.env(tmp_path)})
+        messages = child.read(Asked("lab/grpo/a"), deadline_s=60.0)
+        next(messages)
+        started = below(child.pid)
+        assert len(started) >= 1, "wandb-core is in a session of its own"
+        wait_until(lambda: bool(server.asked("HistoryPage")), 30, lambda: "no page was asked for")
+        messages.close()
+        wait_until(lambda: gone(started | {child.pid}), 10, lambda: "something is left")
+        with ReadingChild({**os.environ, **server.env(tmp_path)}) as child:
+            began = time.monotonic()
+            with pytest.raises(ReadFailed) as failed:
+                list(child.read(Asked("lab/grpo/a"), deadline_s=3.0))
+            assert failed.value.outcome == "timeout" and 2.9 < time.monotonic() - began < 20
+            assert not child.alive
+
+
+def test_a_tree_is_ended_whatever_session_its_parts_are_in() -> None:
+    script = (
+        "import subprocess, sys, time; subprocess.Popen(['setsid', 'sleep', '100']);"
+        "print('up', flush=True); time.sleep(100)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, start_new_session=True)
+    assert parent.stdout is not None and parent.stdout.readline() == b"up\n"
+    started = below(parent.pid)
+    assert started
+    end_tree(parent.pid)
+    assert parent.wait(10) == -signal.SIGKILL
+    wait_until(lambda: gone(started), 10, lambda: "something is left")
+    parent.stdout.close()
+
+
+def test_logs_are_followed_while_the_server_hangs(tmp_path: Path) -> None:
+    """And when the daemon is killed, nothing of the reading is left."""
+    work = tmp_path / "work"
+    work.mkdir()
+    log = work / "trainer.log"
+    log.write_text("start\n")
+    (work / "tic.toml").write_text(
+        '[store]\nsnapshot_s = 1\n[wandb]\nevery_s = 1\n[[wandb_run]]\npath = "lab/grpo/a"\n'
+    )
+    with WandbServer() as server:
+        server.add_run("lab/grpo/a", [{"_step": n} for n in range(5)])
+        server.faults.append(Fault("HistoryPage", Hang()))
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "tic_daemon", "watch", str(work)],
+            env={**environment(), **server.env(tmp_path / "home")}, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: bool(server.asked("HistoryPage")), 60, lambda: "it does not read")
+            started = below(daemon.pid)
+            assert started
+            with log.open("a") as file:
+                file.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+            began = time.monotonic()
+
+            def seen() -> bool:
+                reader = open_reader(str(work))
+                try:
+                    return bool(reader.query("SELECT 1 FROM faults").rows)
+                finally:
+                    reader.close()
+
+            wait_until(seen, 20, lambda: "the line did not come through")
+            assert time.monotonic() - began < 10
+        finally:
+            daemon.kill()
+            daemon.wait()
+        wait_until(lambda: gone(started), 10, lambda: "a child outlived its daemon")
