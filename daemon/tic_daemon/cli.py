@@ -5,6 +5,7 @@
     attempt   open a new attempt of a run: the processes that start from here on begin clean
     mark      mark a run, an attempt or a record inconclusive; add a note; retract a mark
     check     for acceptance scripts: exit code by what the run's evidence is
+    compare   two dumps of log-probabilities: every number, a verdict, a report
     snapshot  write all that a store holds into one DuckDB file, at any time
     stores    who writes the stores of a workspace, where they lie, how old they are
     rules     list, explain and try rule packs
@@ -93,9 +94,15 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(run=_doctor)
 
-    from tic_daemon import people_commands, rules_command, store_commands  # noqa: PLC0415  loaded only when needed
+    from tic_daemon import (  # noqa: PLC0415  loaded only when needed
+        compare_command,
+        people_commands,
+        rules_command,
+        store_commands,
+    )
 
     people_commands.add_parsers(commands)
+    compare_command.add_parser(commands)
     store_commands.add_parsers(commands)
     rules_command.add_parser(commands)
     return top

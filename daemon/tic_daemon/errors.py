@@ -8,6 +8,7 @@
     │   ├── StoreVersionError    the store was written by a newer program
     │   └── StoreFull            no space left: nothing was written, the same commit can be tried again
     ├── UnknownRunError      no such run, or the run has no records
+    ├── CompareError         a file to be compared cannot be read, or asks for what is not safe
     └── ConnectError         the live endpoint cannot be reached or refuses
 
 Anything else that escapes is a defect.
@@ -65,6 +66,10 @@ class UnknownRunError(TicError):
     """No such run, or a run without any record."""
 
     exit_code = 15
+
+
+class CompareError(TicError):
+    """A file to be compared cannot be read, is cut or malformed, or asks for what is not safe to give."""
 
 
 class ConnectError(TicError):

@@ -1,0 +1,23 @@
+"""Comparison of two dumps of log-probabilities: what was read, what differs, and what may be said of it.
+
+    elements.py     element types: integer view of the own width, exact float64 values
+    sides.py        value types: a tensor that is read when asked for, a sequence, a side
+    opened.py       a file held open while it is read: bounded reads, SHA-256, changed or cut files
+    pickles.py      a pickle read by a machine that can build data and nothing else
+    torchfile.py    files of torch.save, without torch
+    plainfiles.py   safetensors, npz and JSON lines
+    frameworks.py   what prime-rl, NeMo-RL, slime and miles write
+    reading.py      which reader takes a file
+    manifests.py    what manifests and receipts say of a file
+    align.py        whether two sides may be held against each other at all
+    exact.py        exact sums and quantiles, in any order and in pieces
+    blocks.py       whole sequences, some at a time
+    terms.py, runs.py, means.py   what the numbers are made of
+    figures.py      the numbers of a pair of sides
+    signs.py        diagnostics, never verdicts
+    criteria.py     a frozen criterion and its planted error
+    comparison.py   one comparison from files to verdict
+    reporting.py    the report, the summary and the `[mismatch]` record
+
+The judge is `tic_daemon.evidence.judge`. Nothing here knows of a store or of a screen, and torch is never needed.
+"""

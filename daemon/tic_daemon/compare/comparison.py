@@ -1,0 +1,327 @@
+"""One comparison from two files to a verdict: reads, aligns, measures, looks at what manifests say, and judges.
+
+What a person declares fills in what no manifest says and never overrides one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from tic_daemon.compare.align import Alignment, align, input_digest
+from tic_daemon.compare.criteria import Criterion, criterion, planted
+from tic_daemon.compare.figures import POSITIVE, Figures, measure
+from tic_daemon.compare.manifests import Claims, claims
+from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.reading import Reading, token_file
+from tic_daemon.compare.sides import Sequence, Side
+from tic_daemon.compare.signs import Signs, signs
+from tic_daemon.errors import CompareError
+from tic_daemon.evidence.exit_codes import ExitCode
+from tic_daemon.evidence.judge import BITWISE, Facts, Goal, Relation, Standing, Verdict, judge
+from tic_daemon.evidence.labels import Label
+
+COMPARATOR: Final = 1
+"""Version of everything that a number or a verdict depends on. A planted error proves a criterion for one version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a person declares, and what is compared for.
+
+    Attributes:
+        basis, policy: of both sides.
+        tokens: file of `{request: (prompt ids, response ids)}` that both sides scored.
+        goal: what the comparison is to show.
+        criterion: its file. planted: report of the planted error.
+        plant: what error was planted in side B, if this run is to prove a criterion.
+        standing: towards faults. standing_why: who says so.
+        run, step, intervention: as in a `[mismatch]` record.
+    """
+
+    basis: str | None = None
+    policy: str | None = None
+    tokens: Path | None = None
+    goal: Goal = Goal.UNKNOWN
+    criterion: Path | None = None
+    planted: Path | None = None
+    plant: str = ""
+    standing: Standing = Standing.UNKNOWN
+    standing_why: str = ""
+    run: str | None = None
+    step: int | None = None
+    intervention: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """All that one comparison found. `id` is the same for the same files, declarations and program."""
+
+    id: str
+    a: Side
+    b: Side
+    claims_a: Claims
+    claims_b: Claims
+    declared: Declared
+    alignment: Alignment
+    figures: Figures | None
+    signs: Signs | None
+    criterion: Criterion | None
+    not_planted: str
+    facts: Facts
+    verdict: Verdict
+    inputs: str
+    through: Mapping[str, Any]
+
+    def agreed(self, name: str) -> Any:
+        """What both manifests say alike, or one of them if the other says nothing, else what was declared."""
+        first, second = getattr(self.claims_a, name), getattr(self.claims_b, name)
+        if first is not None and second is not None and first != second:
+            return None
+        found = first if first is not None else second
+        return found if found is not None else getattr(self.declared, name, None)
+
+
+def compare(a: Path, b: Path | None, declared: Declared | None = None) -> Comparison:
+    """Compare two dumps, or the two sides of one file that holds both.
+
+    Raises:
+        CompareError: a file cannot be read, is malformed or asks for what is not safe; or what is declared contradicts
+            a manifest.
+    """
+    declared = declared or Declared()
+    with ExitStack() as stack:
+        first = stack.enter_context(Reading(a))
+        second = first if b is None else stack.enter_context(Reading(b))
+        left, right = _sides(first, second)
+        claims_a, claims_b = claims(left), claims(right)
+        _no_contradiction(declared, claims_a, claims_b)
+        if declared.tokens is not None:
+            left, right = _with_tokens(left, right, stack.enter_context(Opened(declared.tokens)))
+        alignment = align(left, right)
+        figures = measure(left, right, alignment)
+        shown = signs(left, right, alignment, figures) if figures is not None else None
+        inputs = input_digest(left.sequences) if alignment.tokens is Relation.EQUAL else ""
+        first.unchanged()
+        second.unchanged()
+    bound = criterion(declared.criterion) if declared.criterion is not None else None
+    through = {
+        "criterion": bound.sha256 if bound else None,
+        "metric": bound.bound.metric if bound else None,
+        "readers": [left.reader, right.reader],
+        "elements": [list(pair) for pair in alignment.elements],
+        "comparator": COMPARATOR,
+    }
+    not_planted = "no report of a planted error is given"
+    if declared.planted is not None:
+        not_planted = planted(declared.planted, through)
+    facts = _facts(left, right, claims_a, claims_b, declared, alignment, figures, bound, not not_planted)
+    verdict = _planting(facts) if declared.plant else judge(facts)
+    return Comparison(
+        _id(left, right, declared, claims_a, claims_b, through), left, right, claims_a, claims_b, declared, alignment,
+        figures, shown, bound, not_planted, facts, verdict, inputs, through,
+    )  # fmt: skip
+
+
+def _sides(first: Reading, second: Reading) -> tuple[Side, Side]:
+    """Which side of each file is meant: of files that hold both, the rollout's first and the trainer's second."""
+    if first is second:
+        if len(first.sides) != 2:
+            raise CompareError(f"{first.path} holds one side alone", "name the file of the other side too")
+        return first.sides[0], first.sides[1]
+    return first.sides[0], second.sides[-1]
+
+
+def _no_contradiction(declared: Declared, claims_a: Claims, claims_b: Claims) -> None:
+    for name in ("basis", "policy", "run", "step", "intervention"):
+        wanted = getattr(declared, name)
+        for side, said in (("A", getattr(claims_a, name)), ("B", getattr(claims_b, name))):
+            if wanted is not None and said is not None and said != wanted:
+                source = (claims_a if side == "A" else claims_b).source
+                raise CompareError(
+                    f"--{name} {wanted} contradicts {source}, which says {said} of side {side}",
+                    "leave it out: a declaration fills in what no manifest says",
+                )
+
+
+def _with_tokens(a: Side, b: Side, file: Opened) -> tuple[Side, Side]:
+    """Both sides with the tokens of a file where they have none of their own."""
+    tokens = token_file(file)
+
+    def own(side: Side) -> Side:
+        lacking = [request for request in side.sequences if request not in tokens]
+        refused = side.refused
+        if lacking:
+            refused += (f"{file.path} lacks the tokens of {len(lacking)} requests, first {lacking[0]!r}",)
+        found: dict[str, Sequence] = {}
+        for request, sequence in side.sequences.items():
+            prompt, response = tokens.get(request, (None, None))
+            given = sequence.tokens is None
+            found[request] = replace(
+                sequence,
+                tokens=response if given else sequence.tokens,
+                prompt=prompt if given and sequence.prompt is None else sequence.prompt,
+            )
+        return replace(side, sequences=found, refused=refused)
+
+    return own(a), own(b)
+
+
+def _relation(first: str | None, second: str | None, declared: str | None = None) -> Relation:
+    first, second = first if first is not None else declared, second if second is not None else declared
+    if first is None or second is None:
+        return Relation.UNKNOWN
+    return Relation.EQUAL if first == second else Relation.DIFFERENT
+
+
+def _known_first(found: Relation, otherwise: Relation) -> Relation:
+    """What the dumps themselves show; else what is said of them."""
+    return otherwise if found is Relation.UNKNOWN else found
+
+
+def _facts(
+    a: Side,
+    b: Side,
+    claims_a: Claims,
+    claims_b: Claims,
+    declared: Declared,
+    alignment: Alignment,
+    figures: Figures | None,
+    bound: Criterion | None,
+    is_planted: bool,
+) -> Facts:
+    differs = (*alignment.differs, *claims_a.gaps, *claims_b.gaps)
+    one_file = a.inode is not None and a.inode == b.inode
+    step = claims_a.step if claims_a.step is not None else claims_b.step if claims_b.step is not None else declared.step
+    target = bound.target if bound else ""
+    state_differs, state_unknown = _execution(bound, claims_a, claims_b)
+    metric = bound.bound.metric if bound else ""
+    zeros = figures.zeros if figures else ()
+    proved = all((claims_a if side == "A" else claims_b).zeros_proved for side, _request in zeros)
+    return Facts(
+        standing=declared.standing,
+        standing_why=declared.standing_why,
+        differs=differs,
+        elements=_elements(a, b, alignment, metric),
+        no_logprobs=_no_logprobs(figures),
+        sequences=len({*a.sequences, *b.sequences}),
+        valid=alignment.valid,
+        empty=len(alignment.empty),
+        same_thing=_same_thing(a, b, claims_a, claims_b),
+        equal_bytes=figures is not None and figures.mismatched == 0,
+        producers=Relation.UNKNOWN if one_file else _receipts(claims_a, claims_b),
+        non_finite=sum(figures.non_finite.values()) if figures else 0,
+        non_finite_at=_place(figures.non_finite_at) if figures and figures.non_finite_at else "",
+        zeros=len(zeros),
+        zeros_proved=bool(zeros) and proved,
+        path=target,
+        path_hits=_hits(target, claims_a, claims_b) if target else None,
+        state_differs=state_differs,
+        state_unknown=state_unknown,
+        inputs=_known_first(alignment.tokens, _relation(claims_a.inputs, claims_b.inputs)),
+        basis=_relation(claims_a.basis, claims_b.basis, declared.basis),
+        policy=_known_first(alignment.policy, _relation(claims_a.policy, claims_b.policy, declared.policy)),
+        goal=declared.goal,
+        wanted_goal=bound.goal if bound else Goal.UNKNOWN,
+        bound=bound.bound if bound else None,
+        bound_shown=bool(bound and claims_a.criterion == claims_b.criterion == bound.sha256),
+        outside=bound.outside(step) if bound else "",
+        planted=is_planted,
+        mismatched=figures.mismatched if figures else None,
+        value=figures.metrics.get(metric) if figures else None,
+        value_undefined=figures.undefined.get(metric, "") if figures else "",
+    )
+
+
+def _place(place: tuple[str, int]) -> str:
+    return f"{place[0]!r} position {place[1]}"
+
+
+def _elements(a: Side, b: Side, alignment: Alignment, metric: str) -> str:
+    """What keeps the bits from being compared, or ""."""
+    apart = [f"{one} in A and {other} in B" for one, other in alignment.elements if one != other]
+    if apart:
+        return f"element types differ: {', '.join(apart)}"
+    if metric == BITWISE:
+        cast = [f"{side.provenance} in {name}" for name, side in (("A", a), ("B", b)) if side.provenance != "native"]
+        if cast:
+            return f"the numbers are not in their original type: {', '.join(cast)}"
+    return ""
+
+
+def _no_logprobs(figures: Figures | None) -> str:
+    if figures is None or figures.positive_max is None or figures.positive_max <= POSITIVE:
+        return ""
+    return f"{figures.positive} numbers are above 0, the largest {figures.positive_max:.6g}: no log-probabilities"
+
+
+def _same_thing(a: Side, b: Side, claims_a: Claims, claims_b: Claims) -> str:
+    if a.part == b.part or not (a.part and b.part):
+        if a.inode is not None and a.inode == b.inode:
+            return f"{a.path} and {b.path} are one file"
+        if Path(a.path).resolve() == Path(b.path).resolve():
+            return f"{a.path} and {b.path} are one path"
+    bypass = claims_a.bypass or claims_b.bypass
+    return f"with {bypass} both sides are one thing" if bypass else ""
+
+
+def _receipts(claims_a: Claims, claims_b: Claims) -> Relation:
+    if claims_a.receipt is None or claims_b.receipt is None:
+        return Relation.UNKNOWN
+    return Relation.EQUAL if claims_a.receipt == claims_b.receipt else Relation.DIFFERENT
+
+
+def _hits(path: str, claims_a: Claims, claims_b: Claims) -> int | None:
+    known = [claim.path_hits[path] for claim in (claims_a, claims_b) if claim.path_hits and path in claim.path_hits]
+    return max(known) if known else None
+
+
+def _execution(bound: Criterion | None, claims_a: Claims, claims_b: Claims) -> tuple[str, tuple[str, ...]]:
+    """How the recorded state differs from what the criterion is for, and what of it nobody recorded."""
+    differs, unknown = [], []
+    for name, wanted in (bound.execution if bound else {}).items():
+        said = [claim.execution[name] for claim in (claims_a, claims_b) if claim.execution and name in claim.execution]
+        if not said:
+            unknown.append(name)
+        differs += [f"{name} is {one}, the criterion is for {wanted}" for one in said if one != wanted]
+    return "; ".join(dict.fromkeys(differs)), tuple(unknown)
+
+
+def _planting(facts: Facts) -> Verdict:
+    """The verdict of a run that is to prove a criterion: whether the error is found, and nothing of a candidate."""
+
+    def assumed(relation: Relation) -> Relation:
+        return Relation.EQUAL if relation is Relation.UNKNOWN else relation
+
+    found = judge(
+        replace(
+            facts,
+            standing=Standing.CLEAR,
+            inputs=assumed(facts.inputs),
+            basis=assumed(facts.basis),
+            policy=assumed(facts.policy),
+            producers=Relation.DIFFERENT,
+            bound_shown=True,
+            planted=True,
+            goal=facts.wanted_goal,
+            path_hits=1 if facts.path else None,
+            state_differs="",
+            state_unknown=(),
+            outside="",
+        )
+    )
+    if found.label is Label.PASS:
+        return Verdict(Label.INVALID, "the planted error was not found by the criterion", 10, ExitCode.INVALID)
+    return found
+
+
+def _id(a: Side, b: Side, declared: Declared, claims_a: Claims, claims_b: Claims, through: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits of what decides the result."""
+    said = {key: str(value) for key, value in asdict(declared).items()}
+    whole = [COMPARATOR, a.sha256, a.part, b.sha256, b.part, said, asdict(claims_a), asdict(claims_b), dict(through)]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()[:16]

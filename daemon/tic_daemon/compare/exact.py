@@ -1,0 +1,146 @@
+"""Sums without rounding and quantiles without estimate, over pieces in any order.
+
+`ExactSum` adds float64 numbers as integers; the total is one Python integer in units of 2**-1074. So the sum of the
+pieces is the sum of the whole, whatever their order, and a mean is rounded once, at its end. Numbers are cut into
+layers of 39 bits below their largest, the error-free splitting of Rump, Ogita and Oishi (Accurate Floating-Point
+Summation, SIAM J. Sci. Comput. 31, 2008): the integers of one layer add up to less than 2**52, which float64 holds
+exactly.
+
+`select` finds values by their rank. Numbers that are not negative are ordered as the integers of their bits, so that
+one pass counts the leading 16 bits, and only the numbers that share them with an answer are looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import frexp
+from typing import Final
+
+import numpy as np
+
+from tic_daemon.compare.elements import Float64
+
+Blocks = Callable[[], Iterable[Float64]]
+
+_UNIT: Final = 1074
+_PIECE: Final = 1 << 13  # stays in a core's cache
+_LAYER: Final = 39  # bits; 2**13 numbers of as many add up to 2**52 at most
+_LAYERS: Final = 3
+_HALF: Final = 26
+_CALM: Final = (2.0**-500, 2.0**900)  # largest numbers of which no layer leaves float64's range
+
+
+class ExactSum:
+    """The exact sum of finite float64 numbers. `skipped` counts what was not finite and is in no sum."""
+
+    __slots__ = ("scaled", "skipped")
+
+    def __init__(self) -> None:
+        self.scaled = 0
+        self.skipped = 0
+
+    def add(self, values: Float64) -> None:
+        """Add all of an array."""
+        for start in range(0, len(values), _PIECE):
+            self._piece(np.ascontiguousarray(values[start : start + _PIECE]))
+
+    def _piece(self, values: Float64) -> None:
+        peak = float(np.abs(values).max())
+        if not _CALM[0] < peak < _CALM[1]:  # NaN is not
+            if peak != 0:
+                self._by_power(values)
+            return
+        shift = _LAYER - frexp(peak)[1]
+        for _layer in range(_LAYERS):
+            whole = np.rint(values * 2.0**shift)
+            self.scaled += int(whole.sum()) << _UNIT - shift
+            values = values - whole * 2.0**-shift
+            if not values.any():
+                return
+            shift += _LAYER
+        self._by_power(values)
+
+    def _by_power(self, values: Float64) -> None:
+        """Numbers of any size: significands are added within their power of two."""
+        bits = values.view(np.int64)
+        power = (bits >> 52) & 0x7FF
+        significand = bits & ((1 << 52) - 1)
+        significand |= (power != 0).astype(np.int64) << 52
+        outside = power == 0x7FF
+        if outside.any():
+            self.skipped += int(outside.sum())
+            significand = np.where(outside, 0, significand)
+        np.negative(significand, where=bits < 0, out=significand)
+        # Halves of 27 bits: 2**13 of them add up to less than 2**53.
+        high = np.bincount(power, weights=significand >> _HALF, minlength=2048)
+        low = np.bincount(power, weights=significand & ((1 << _HALF) - 1), minlength=2048)
+        for place in np.flatnonzero((high != 0) | (low != 0)).tolist():
+            part = (int(high[place]) << _HALF) + int(low[place])
+            self.scaled += part << max(place, 1) - 1
+
+    def merge(self, other: ExactSum) -> None:
+        """Add what another one has."""
+        self.scaled += other.scaled
+        self.skipped += other.skipped
+
+    def over(self, count: int) -> float:
+        """The sum divided by `count`, rounded once. Infinity beyond float64."""
+        try:
+            return self.scaled / (count << _UNIT)
+        except OverflowError:
+            return float("inf") if self.scaled > 0 else float("-inf")
+
+
+def ratio(over: ExactSum, under: ExactSum) -> float:
+    """One exact sum divided by another that is not 0, rounded once."""
+    return over.scaled / under.scaled
+
+
+@dataclass(slots=True)
+class _Target:
+    """One rank that is looked for: `within` is its rank among the numbers whose leading bits are `prefix`."""
+
+    prefix: int
+    within: int
+
+
+def select(blocks: Blocks, ranks: Iterable[int], keep: int) -> list[float]:
+    """The values of the given ranks (0 is the smallest) among all numbers of `blocks`, none of them negative.
+
+    Args:
+        blocks: gives the same numbers at each call; NaN is not among them.
+        ranks: each below the number of numbers.
+        keep: how many numbers may be held at a time.
+    """
+    targets = [_Target(0, rank) for rank in ranks]
+    for shift in (48, 32, 16, 0):
+        counts = {target.prefix: np.zeros(1 << 16, np.int64) for target in targets}
+        for block in blocks():
+            bits = np.abs(block).view(np.uint64)  # -0.0 is 0
+            leading = bits >> np.uint64(shift)
+            for prefix, tally in counts.items():
+                own = leading if shift == 48 else leading[leading >> np.uint64(16) == prefix]
+                np.add(tally, np.bincount((own & np.uint64(0xFFFF)).astype(np.int64), minlength=1 << 16), out=tally)
+        held = 0
+        for target in targets:
+            reached = np.cumsum(counts[target.prefix])
+            digit = int(np.searchsorted(reached, target.within, side="right"))
+            target.within -= int(reached[digit - 1]) if digit else 0
+            held += int(counts[target.prefix][digit])
+            target.prefix = target.prefix << 16 | digit
+        if shift and held <= keep:
+            return _among(blocks, targets, shift)
+    return [float(np.uint64(target.prefix).view(np.float64)) for target in targets]
+
+
+def _among(blocks: Blocks, targets: list[_Target], shift: int) -> list[float]:
+    """The answers, once few enough numbers share their leading bits."""
+    pools: dict[int, list[Float64]] = {target.prefix: [] for target in targets}
+    for block in blocks():
+        whole = np.abs(block)
+        leading = whole.view(np.uint64) >> np.uint64(shift)
+        for prefix, pool in pools.items():
+            pool.append(whole[leading == prefix])
+    sorted_pools = {prefix: np.sort(np.concatenate(pool)) for prefix, pool in pools.items()}
+    return [float(sorted_pools[target.prefix][target.within]) for target in targets]

@@ -1,0 +1,165 @@
+"""What manifests say of a file that is compared: identity, receipts, and proofs.
+
+A file F is described by `F.meta.json` beside it, else by the entry of its name in `artifacts` of `manifest.json` in its
+directory; keys that an entry lacks are looked for at the top of the manifest. Nothing that a manifest names is opened.
+What no manifest says is None, and never filled in. The keys are in docs/reference/compare.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.sides import Side
+from tic_daemon.errors import CompareError
+
+MAX_BYTES: Final = 1 << 24
+_RECEIPT: Final = ("host", "pid", "produced_at", "command")
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Who made a file: the process and the time. One receipt is one act of producing."""
+
+    host: str
+    pid: int
+    produced_at: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What is said of one side. None or empty: nothing is said.
+
+    Attributes:
+        source: the manifest, or "".
+        gaps: where the manifest and the file disagree, in words.
+        run, step, phase, rank, repeat, scope, intervention: as a `[mismatch]` record has them.
+        policy, inputs, basis: versions that must be equal on both sides.
+        receipt: who made the file.
+        bypass: an option under which both sides are one thing, or "".
+        hooks, score_source, negative_control: the three proofs that zeros are real.
+        path_hits: how often each named path was taken.
+        execution: recorded execution state by name.
+        samples_policy: the version that sampled the tokens, where it is said.
+        criterion: SHA-256 of the criterion that was frozen with the run, or "".
+    """
+
+    source: str = ""
+    gaps: tuple[str, ...] = ()
+    run: str | None = None
+    step: int | None = None
+    phase: str | None = None
+    rank: int | None = None
+    repeat: str | None = None
+    scope: str | None = None
+    intervention: str | None = None
+    policy: str | None = None
+    inputs: str | None = None
+    basis: str | None = None
+    receipt: Receipt | None = None
+    bypass: str = ""
+    hooks: int | None = None
+    score_source: str = ""
+    negative_control: str = ""
+    path_hits: Mapping[str, int] | None = None
+    execution: Mapping[str, str] | None = None
+    criterion: str = ""
+    samples_policy: str = ""
+
+    @property
+    def zeros_proved(self) -> bool:
+        """Whether all three proofs are there."""
+        return bool(self.hooks and self.hooks > 0 and self.score_source and self.negative_control)
+
+
+def claims(side: Side) -> Claims:
+    """What manifests say of a side.
+
+    Raises:
+        CompareError: a manifest is there and cannot be read.
+    """
+    path = Path(side.path)
+    own = path.with_name(path.name + ".meta.json")
+    shared = path.parent / "manifest.json"
+    if own.exists():
+        return _claims(side, str(own), _load(own), {})
+    if not shared.exists():
+        return Claims()
+    whole = _load(shared)
+    entries = whole.get("artifacts")
+    entry = entries.get(path.name) if isinstance(entries, dict) else None
+    if not isinstance(entry, dict):
+        return Claims()
+    return _claims(side, str(shared), entry, whole)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    with Opened(path) as file:
+        if file.size > MAX_BYTES:
+            raise CompareError(f"{path} has {file.size} bytes: no manifest")
+        try:
+            found = json.loads(file.read(0, file.size))
+        except (ValueError, RecursionError) as error:
+            raise CompareError(f"{path} is no JSON: {error}", "it may not be written to its end yet") from error
+    if not isinstance(found, dict):
+        raise CompareError(f"{path} is no JSON object")
+    return found
+
+
+def _claims(side: Side, source: str, entry: Mapping[str, Any], whole: Mapping[str, Any]) -> Claims:
+    def said(key: str) -> Any:
+        return entry[key] if entry.get(key) is not None else whole.get(key)
+
+    def text(key: str) -> str | None:
+        value = said(key)
+        return str(value) if type(value) in {str, int} else None
+
+    def integer(key: str) -> int | None:
+        value = said(key)
+        return value if type(value) is int else None
+
+    return Claims(
+        source, tuple(_gaps(side, source, entry)), text("run"), integer("step"), text("phase"), integer("rank"),
+        text("repeat"), text("scope"), text("intervention"), text("policy_version"), text("input_sha256"),
+        text("basis"),
+        _receipt(entry.get("producer")), text("bypass") or "", integer("hook_count"), text("score_source") or "",
+        text("negative_control") or "", _counts(said("path_hits")), _texts(said("execution")),
+        text("criterion_sha256") or "", text("samples_policy") or "",
+    )  # fmt: skip
+
+
+def _gaps(side: Side, source: str, entry: Mapping[str, Any]) -> list[str]:
+    found = []
+    size, digest = entry.get("size"), entry.get("sha256")
+    if size is not None and size != side.size:
+        found.append(f"{side.path} has {side.size} bytes, {source} says {size}")
+    if digest is not None and digest != side.sha256:
+        found.append(f"{side.path} has SHA-256 {side.sha256}, {source} says {digest}")
+    return found
+
+
+def _receipt(value: Any) -> Receipt | None:
+    """A receipt is whole or it is none."""
+    if not isinstance(value, dict):
+        return None
+    host, pid, produced_at, command = (value.get(key) for key in _RECEIPT)
+    if not all(isinstance(one, str) and one for one in (host, produced_at, command)) or type(pid) is not int:
+        return None
+    return Receipt(str(host), pid, str(produced_at), str(command))
+
+
+def _counts(value: Any) -> dict[str, int] | None:
+    if not isinstance(value, dict):
+        return None
+    return {str(key): number for key, number in value.items() if type(number) is int and number >= 0}
+
+
+def _texts(value: Any) -> dict[str, str] | None:
+    if not isinstance(value, dict):
+        return None
+    return {str(key): str(one) for key, one in value.items() if type(one) in {str, int, float, bool}}

@@ -1,0 +1,228 @@
+"""Which reader takes a file: decided by its first bytes and its keys, never by its name."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from tic_daemon.compare import frameworks, plainfiles
+from tic_daemon.compare.frameworks import Part
+from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.sides import Sequence, Side, in_order
+from tic_daemon.compare.torchfile import Stream, TorchFile, plain
+from tic_daemon.errors import CompareError
+
+MAX_FILES: Final = 4096
+STABLE: Final = "STABLE"
+_PAIR: Final = 2
+
+
+class Reading:
+    """A dump that is open: its one or two sides read from it until it is closed.
+
+    Raises:
+        CompareError: it cannot be read, is malformed or cut, or asks for what is not safe.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stack = ExitStack()
+        self._files: list[Opened] = []
+        try:
+            self.sides = self._directory() if path.is_dir() else self._file()
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def __enter__(self) -> Reading:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def unchanged(self) -> None:
+        """Checks that nothing was written to what was read.
+
+        Raises:
+            CompareError: something was.
+        """
+        for file in self._files:
+            file.unchanged()
+
+    def _open(self, path: Path) -> Opened:
+        file = self._stack.enter_context(Opened(path))
+        self._files.append(file)
+        return file
+
+    def _file(self) -> tuple[Side, ...]:
+        file = self._open(self.path)
+        if file.size == 0:
+            raise CompareError(f"{self.path} is empty", "it may not be written yet")
+        head = bytes(file.read(0, min(file.size, 16)))
+        if head[:4] == b"PK\x03\x04":
+            return self._zip(file)
+        if head[:2] in {b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"}:
+            raise CompareError(
+                f"{self.path} is a bare pickle or a file of torch.save from before 1.6: it is not read",
+                "load it where you trust it, and save tensors with torch.save or safetensors",
+            )
+        if head[8:9] == b"{" and file.size > 8:
+            return (self._one(file, "safetensors", plainfiles.safetensors(file), "native"),)
+        if head.lstrip()[:1] == b"{":
+            return self._lines(plainfiles.lines(file), [file])
+        raise CompareError(
+            f"{self.path} is of no known form",
+            "known are torch.save, safetensors, npz, JSON lines (docs/reference/compare.md)",
+        )
+
+    def _directory(self) -> tuple[Side, ...]:
+        """A step of prime-rl's token exports: complete once STABLE lies there."""
+        try:
+            names = sorted(entry.name for entry in self.path.iterdir() if entry.name.startswith("rank_"))
+        except OSError as error:
+            raise CompareError(f"{self.path} cannot be read: {error.strerror}") from error
+        names = [name for name in names if name.endswith(".jsonl")]
+        if not names or len(names) > MAX_FILES:
+            raise CompareError(
+                f"{self.path} is a directory without rank_*.jsonl", "give a file, or a step of token_exports"
+            )
+        if not (self.path / STABLE).exists():
+            raise CompareError(f"{self.path} has no {STABLE}: it is not written to its end", "compare it again later")
+        files = [self._open(self.path / name) for name in names]
+        return self._lines((line for file in files for line in plainfiles.lines(file)), files)
+
+    def _zip(self, file: Opened) -> tuple[Side, ...]:
+        try:
+            with zipfile.ZipFile(Stream(file)) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
+            raise CompareError(
+                f"{file.path} is cut or malformed: {error}", "it may not be written to its end yet"
+            ) from error
+        if names and all(name.endswith(".npy") for name in names):
+            return (self._one(file, "npz", plainfiles.npz(file), "native"),)
+        root = TorchFile(file).root
+        if not isinstance(root, dict):
+            raise CompareError(f"{file.path} holds a {type(root).__name__}, no dict of requests")
+        for name, known, read in frameworks.TORCH_LAYOUTS:
+            if known(root):
+                return self._parts([file], name, read(root, str(file.path)))
+        return (self._one(file, "torch", canonical(root, file), "native"),)
+
+    def _lines(self, lines: Iterator[dict[str, Any]], files: list[Opened]) -> tuple[Side, ...]:
+        where = str(self.path)
+        first = next(lines, None)
+        if first is None:
+            raise CompareError(f"{where} holds no line")
+        every = _again(first, lines)
+        if "inference_logprobs" in first:
+            if not (files[0].path.parent / STABLE).exists():
+                raise CompareError(f"{files[0].path.parent} has no {STABLE}: it is not written to its end")
+            return self._parts(files, "prime-rl", frameworks.prime_rl(every, where))
+        if "generation_logprobs" in first:
+            return self._parts(files, "nemo-rl", frameworks.nemo_rl(every, where))
+        frameworks.refuse_text_only(first, files[0])
+        found, provenance = plainfiles.jsonl(every, files[0].path)
+        return (self._one(files[0], "jsonl", found, provenance),)
+
+    def _parts(self, files: list[Opened], reader: str, parts: list[Part]) -> tuple[Side, ...]:
+        sides = []
+        digest, size, artifacts = _digests(files)
+        for part in parts:
+            sequences, twice = part.ordered()
+            notes = tuple(dict.fromkeys(part.notes))
+            inode = (files[0].stat.st_dev, files[0].stat.st_ino)
+            sides.append(
+                Side(
+                    str(self.path),
+                    part.name,
+                    reader,
+                    part.provenance,
+                    sequences,
+                    digest,
+                    size,
+                    inode,
+                    notes,
+                    twice,
+                    artifacts,
+                )
+            )
+        return tuple(sides)
+
+    def _one(
+        self, file: Opened, reader: str, found: tuple[Mapping[str, Sequence], tuple[str, ...]], provenance: str
+    ) -> Side:
+        sequences, twice = found
+        digest, size, artifacts = _digests([file])
+        inode = (file.stat.st_dev, file.stat.st_ino)
+        return Side(str(self.path), "", reader, provenance, sequences, digest, size, inode, (), twice, artifacts)
+
+
+def canonical(root: Mapping[Any, Any], file: Opened) -> tuple[dict[str, Sequence], tuple[str, ...]]:
+    """`{request: (logprobs, mask)}`, ids as texts.
+
+    Raises:
+        CompareError: it is something else.
+    """
+    found = []
+    for request, value in root.items():
+        if type(request) not in {str, int}:
+            raise CompareError(f"{file.path} has a key of type {type(request).__name__}, no request id")
+        pair = tuple(plain(one) for one in value) if type(value) in {tuple, list} else ()
+        if len(pair) != _PAIR or not all(hasattr(one, "bits") for one in pair):
+            raise CompareError(
+                f"{file.path}: request {request!r} is no pair of log-probabilities and mask, both tensors",
+                "save {request: (logprobs, mask)} (docs/reference/compare.md)",
+            )
+        found.append(Sequence(str(request), pair[0], pair[1]))
+    return in_order(found)
+
+
+def _again(first: dict[str, Any], rest: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    yield first
+    yield from rest
+
+
+def _digests(files: list[Opened]) -> tuple[str, int, dict[str, str]]:
+    """SHA-256 of one file, or of the hashes of several in the order of their names; bytes; each hash by name."""
+    own = {file.path.name: file.sha256() for file in files}
+    size = sum(file.size for file in files)
+    if len(own) == 1:
+        return next(iter(own.values())), size, own
+    return hashlib.sha256("".join(own.values()).encode()).hexdigest(), size, own
+
+
+def token_file(file: Opened) -> dict[str, tuple[Any, Any]]:
+    """`{request: (prompt ids, response ids)}` as lists or tensors of integers.
+
+    Raises:
+        CompareError: it is something else.
+    """
+    root = TorchFile(file).root
+    found = {}
+    for request, value in root.items() if isinstance(root, dict) else ():
+        if type(value) not in {tuple, list} or len(value) != _PAIR:
+            break
+        found[str(request)] = (
+            _ids(value[0], f"{file.path}: prompt of {request!r}"),
+            _ids(value[1], f"{file.path}: response of {request!r}"),
+        )
+    if not isinstance(root, dict) or len(found) != len(root):
+        raise CompareError(f"{file.path} is no file of {{request: (prompt ids, response ids)}}")
+    return found
+
+
+def _ids(value: Any, where: str) -> Any:
+    value = plain(value)
+    if hasattr(value, "bits"):
+        if value.element.kind != "int":
+            raise CompareError(f"{where} holds no token ids")
+        return value
+    return plainfiles.ids_of(list(value) if isinstance(value, tuple) else value, where)

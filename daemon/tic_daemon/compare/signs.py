@@ -1,0 +1,272 @@
+"""Diagnostics of a pair of sides: what to look at next. None of them is a verdict, and none can pass anything.
+
+offsets       the same figures with one side shifted by -2 to +2 positions
+last tokens   only the last valid token of sequences differs: an end-of-text token that one side does not count
+temperature   least squares of b on a: a slope away from 1 is what another temperature would leave
+lanes         differing tokens by position modulo a block: a page or chunk whose edge is wrong
+reach         share of differing tokens by position, in powers of two
+versions      figures for each policy version
+siblings      samples of one prompt, over the response prefix that they share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from tic_daemon.compare.align import Alignment, ids, token_digest
+from tic_daemon.compare.blocks import BLOCK, blocks
+from tic_daemon.compare.exact import ExactSum
+from tic_daemon.compare.figures import Figures
+from tic_daemon.compare.sides import Sequence, Side
+
+SHIFTS: Final = (-2, -1, 1, 2)
+LANES: Final = (16, 64, 256)
+POSSIBLE: Final = 0.1  # of the difference at offset 0
+_PER_GROUP: Final = 64  # siblings of one prompt that are held against the first
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """A[t + k] against B[t] where both positions are valid. `mae` is None without a pair, or if one is not finite."""
+
+    k: int
+    tokens: int
+    mismatched: int | None
+    mae: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Positions modulo `block`: the residue with the largest share of differing tokens, `times` the share of all."""
+
+    block: int
+    residue: int
+    mismatched: int
+    tokens: int
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """Samples of one prompt over their shared prefix, on one side. `tokens` 0: vacuous, nothing was shared."""
+
+    side: str
+    pairs: int
+    tokens: int
+    mismatched: int
+    first: tuple[str, str, int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """All diagnostics of one comparison. `remarks` are what they suggest, in words."""
+
+    offsets: tuple[Offset, ...]
+    last_only: int
+    slope: float | None
+    correlation: float | None
+    lanes: tuple[Lane, ...]
+    reach: Mapping[int, tuple[int, int]]
+    versions: Mapping[str, tuple[int, int | None, float | None]]
+    siblings: tuple[Siblings, ...]
+    remarks: tuple[str, ...]
+
+
+def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: int = BLOCK) -> Signs:
+    """Everything that the two sides show beyond their figures.
+
+    Raises:
+        CompareError: a file cannot be read.
+    """
+    offsets = tuple(_offset(a, b, alignment, k) for k in SHIFTS) if figures.mismatched != 0 else ()
+    slope, correlation = _line(a, b, alignment, block) if not figures.non_finite else (None, None)
+    lanes, reach = _places(a, b, alignment, block) if alignment.same_elements else ((), {})
+    last_only = sum(
+        1
+        for row in figures.per_sequence
+        if row.mismatched == 1 and row.valid > 1 and row.first_mismatch == row.last_valid
+    )
+    siblings = tuple(found for name, side in (("A", a), ("B", b)) if (found := _siblings(name, side)) is not None)
+    remarks = _remarks(figures, offsets, last_only, slope, lanes, siblings)
+    return Signs(offsets, last_only, slope, correlation, lanes, reach, _versions(figures), siblings, remarks)
+
+
+def _offset(a: Side, b: Side, alignment: Alignment, k: int) -> Offset:
+    total, tokens, mismatched, finite = ExactSum(), 0, 0, True
+    for request in alignment.requests:
+        one, other = a.sequences[request], b.sequences[request]
+        mask = one.mask.bits() != 0
+        size = len(mask)
+        if abs(k) >= size:
+            continue
+        early, late = slice(0, size - abs(k)), slice(abs(k), size)
+        own_a, own_b = (late, early) if k > 0 else (early, late)
+        both = mask[own_a] & mask[own_b]
+        first, second = one.logprobs.bits()[own_a][both], other.logprobs.bits()[own_b][both]
+        tokens += len(first)
+        mismatched += int(np.count_nonzero(first != second)) if alignment.same_elements else 0
+        with np.errstate(invalid="ignore", over="ignore"):
+            total.add(np.abs(other.logprobs.element.values(second) - one.logprobs.element.values(first)))
+    finite = not total.skipped
+    mae = total.over(tokens) if tokens and finite else None
+    return Offset(k, tokens, mismatched if alignment.same_elements else None, mae)
+
+
+def _line(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[float | None, float | None]:
+    """Slope of the least squares line of b on a, and the correlation; None where a side is constant."""
+    sums = {name: ExactSum() for name in ("a", "b", "aa", "bb", "ab")}
+    n = 0
+    for part in blocks(a, b, alignment.requests, block):
+        x, y = part.values_a, part.values_b
+        n += len(x)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for name, values in (("a", x), ("b", y), ("aa", x * x), ("bb", y * y), ("ab", x * y)):
+                sums[name].add(values)
+    if any(one.skipped for one in sums.values()):
+        return None, None
+    unit = 1 << 1074  # sums are integers in units of 2**-1074, so products are exact
+    scaled = {name: one.scaled for name, one in sums.items()}
+    spread_a = n * scaled["aa"] * unit - scaled["a"] ** 2
+    spread_b = n * scaled["bb"] * unit - scaled["b"] ** 2
+    together = n * scaled["ab"] * unit - scaled["a"] * scaled["b"]
+    # A constant side leaves only the rounding of its squares.
+    if spread_a <= scaled["a"] ** 2 >> 48 or spread_b <= scaled["b"] ** 2 >> 48:
+        return None, None
+    squared = together * together / (spread_a * spread_b)
+    return together / spread_a, (1 if together >= 0 else -1) * min(1.0, squared**0.5)
+
+
+def _places(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[tuple[Lane, ...], dict[int, tuple[int, int]]]:
+    """Differing tokens by position modulo each block, and by the position's power of two."""
+    tokens = {size: np.zeros(size, np.int64) for size in LANES}
+    differ = {size: np.zeros(size, np.int64) for size in LANES}
+    reach: dict[int, tuple[int, int]] = {}
+    for part in blocks(a, b, alignment.requests, block):
+        wrong = part.positions[part.a != part.b]
+        for size in LANES:
+            tokens[size] += np.bincount(part.positions % size, minlength=size)
+            differ[size] += np.bincount(wrong % size, minlength=size)
+        every, bad = (np.bincount(np.frexp(places.astype(np.float64))[1]) for places in (part.positions, wrong))
+        for power in np.flatnonzero(every).tolist():
+            former = reach.get(power, (0, 0))
+            reach[power] = (
+                former[0] + int(bad[power]) if power < len(bad) else former[0],
+                former[1] + int(every[power]),
+            )
+    lanes = tuple(lane for size in LANES if (lane := _lane(size, tokens[size], differ[size])) is not None)
+    return lanes, dict(sorted(reach.items()))
+
+
+def _lane(size: int, tokens: np.ndarray, differ: np.ndarray) -> Lane | None:
+    whole, wrong = int(tokens.sum()), int(differ.sum())
+    if not wrong or np.count_nonzero(tokens) < size:
+        return None
+    shares = differ / tokens
+    residue = int(shares.argmax())
+    return Lane(size, residue, int(differ[residue]), int(tokens[residue]), float(shares[residue] / (wrong / whole)))
+
+
+def _versions(figures: Figures) -> dict[str, tuple[int, int | None, float | None]]:
+    """Valid tokens, differing tokens and mean difference for each policy version, from the sequences' means."""
+    found: dict[str, tuple[int, int | None, float | None]] = {}
+    groups: dict[str, list[int]] = {}
+    for place, row in enumerate(figures.per_sequence):
+        if row.policy:
+            groups.setdefault("+".join(row.policy), []).append(place)
+    for version, places in sorted(groups.items()):
+        rows = [figures.per_sequence[place] for place in places]
+        valid = sum(row.valid for row in rows)
+        wrong = None if any(row.mismatched is None for row in rows) else sum(row.mismatched or 0 for row in rows)
+        total = ExactSum()
+        total.add(np.array([(row.mean_abs or 0.0) * row.valid for row in rows]))
+        defined = valid and all(row.mean_abs is not None for row in rows)
+        found[version] = (valid, wrong, total.over(valid) if defined else None)
+    return found
+
+
+def _siblings(name: str, side: Side) -> Siblings | None:
+    """Samples of one prompt, each against the first: over a shared prefix the conditional probabilities must be equal.
+
+    None where the side has no prompts, or no prompt twice.
+    """
+    groups: dict[bytes, list[Sequence]] = {}
+    for sequence in side.sequences.values():
+        if sequence.tokens is None or sequence.prompt is None:
+            return None
+        groups.setdefault(ids(sequence.prompt).tobytes(), []).append(sequence)
+    tokens = mismatched = pairs = 0
+    first = None
+    for one, other in _couples(groups):
+        own, other_ids = ids(one.tokens), ids(other.tokens)  # type: ignore[arg-type]
+        if token_digest(one) == token_digest(other):
+            shared = len(own)
+        else:
+            size = min(len(own), len(other_ids))
+            fork = np.flatnonzero(own[:size] != other_ids[:size])
+            shared = int(fork[0]) if fork.size else size
+        pairs += 1
+        both = (one.mask.bits()[:shared] != 0) & (other.mask.bits()[:shared] != 0)
+        wrong = np.flatnonzero((one.logprobs.bits()[:shared] != other.logprobs.bits()[:shared]) & both)
+        tokens += int(np.count_nonzero(both))
+        mismatched += len(wrong)
+        if wrong.size and first is None:
+            first = (one.request, other.request, int(wrong[0]))
+    return Siblings(name, pairs, tokens, mismatched, first) if pairs else None
+
+
+def _couples(groups: Mapping[bytes, list[Sequence]]) -> Iterator[tuple[Sequence, Sequence]]:
+    for members in groups.values():
+        same = [one for one in members if one.logprobs.element is members[0].logprobs.element]
+        yield from (
+            combinations(same[:_PER_GROUP], 2)
+            if len(same) <= _PER_GROUP // 8
+            else ((same[0], other) for other in same[1:])
+        )
+
+
+def _remarks(
+    figures: Figures,
+    offsets: tuple[Offset, ...],
+    last_only: int,
+    slope: float | None,
+    lanes: tuple[Lane, ...],
+    siblings: tuple[Siblings, ...],
+) -> tuple[str, ...]:
+    found = []
+    mae = figures.metrics.get("logprob_mae")
+    for offset in offsets:
+        if mae and offset.mae is not None and offset.tokens > 1 and offset.mae < POSSIBLE * mae:
+            found.append(
+                f"shifted by {offset.k:+d} positions the mean difference is {offset.mae:.6g} instead of {mae:.6g}: "
+                "a token shift is possible"
+            )
+    if last_only and last_only == figures.sequences_differing:
+        found.append(
+            f"only the last valid token differs, in {last_only} sequences: is the end-of-text token counted alike?"
+        )
+    if figures.ends_in_zero:
+        found.append(
+            f"{figures.ends_in_zero} sequences end in a log-probability of exactly 0: a token that nobody scored?"
+        )
+    if slope is not None and mae and abs(slope - 1) > POSSIBLE:
+        found.append(f"b grows with a by {slope:.4g}: a temperature or another basis is possible (hypothesis only)")
+    for lane in lanes:
+        if lane.times > 4 and lane.mismatched > 8:
+            found.append(
+                f"positions {lane.residue} modulo {lane.block} differ {lane.times:.2g} times as often as others"
+            )
+    for own in siblings:
+        if not own.tokens:
+            found.append(f"siblings of side {own.side} share no token: VACUOUS")
+        elif own.mismatched and own.first is not None:
+            found.append(
+                f"side {own.side}: {own.mismatched} of {own.tokens} tokens differ between samples of one prompt over "
+                f"their shared prefix, first {own.first[0]} against {own.first[1]} at {own.first[2]}: that side is "
+                "sensitive to layout or state"
+            )
+    return tuple(found)

@@ -1,0 +1,127 @@
+"""`tic-daemon compare A [B]`: two dumps of log-probabilities, held against each other.
+
+Prints the summary and a `[mismatch]` record, writes a report, and ends with the exit code of its verdict.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tic_daemon.errors import CompareError
+from tic_daemon.evidence.judge import Goal, Standing
+from tic_daemon.output import printable, say
+
+if TYPE_CHECKING:
+    from tic_daemon.compare.comparison import Comparison
+
+REPORTS: Final = "tic-reports"
+_COPIES: Final = 1000
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "compare", help="compare two dumps of log-probabilities",
+        description="A is the rollout's side, B the trainer's. A file that holds both sides is given alone.",
+    )  # fmt: skip
+    parser.add_argument(
+        "a", type=Path, metavar="A", help="torch.save, safetensors, npz, JSON lines, or a framework's dump"
+    )
+    parser.add_argument("b", type=Path, metavar="B", nargs="?", help="the other side, if A does not hold it")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON instead of the summary")
+    parser.add_argument("--basis", help="of both sides: raw, or processed and how (processed:temperature=0.7)")
+    parser.add_argument("--policy", help="policy version that both sides scored with")
+    parser.add_argument(
+        "--tokens", type=Path, metavar="FILE", help="{request: (prompt ids, response ids)} that both scored"
+    )
+    parser.add_argument(
+        "--goal", choices=[str(goal) for goal in Goal], default=str(Goal.UNKNOWN), help="what the comparison is to show"
+    )
+    parser.add_argument("--criterion", type=Path, metavar="FILE", help="metric and bound, fixed before the run")
+    parser.add_argument(
+        "--planted", type=Path, metavar="REPORT", help="report of a planted error, judged by the criterion"
+    )
+    parser.add_argument(
+        "--plant", default="", metavar="WHAT", help="B holds this planted error: prove the criterion with it"
+    )
+    parser.add_argument(
+        "--faults", choices=("none",), help="declare that no CUDA fault stands before the numbers; else that is unknown"
+    )
+    parser.add_argument("--run", dest="run_name", help="run of the record, where no manifest says it")
+    parser.add_argument("--step", type=int, help="step of the record, where no manifest says it")
+    parser.add_argument("--intervention", help="what was replaced or switched off, or none")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--report", type=Path, metavar="FILE", help=f"where the report goes; default: {REPORTS}/ID.json")
+    where.add_argument("--no-report", action="store_true", help="write no report")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare, print, write. Returns the exit code of the verdict.
+
+    Raises:
+        TicError: a file cannot be used, or the report cannot be written.
+    """
+    try:
+        from tic_daemon.compare import reporting  # noqa: PLC0415  it loads numpy
+        from tic_daemon.compare.comparison import Declared, compare  # noqa: PLC0415
+    except ImportError as error:
+        raise CompareError(f"comparing needs numpy: {error}", "pip install numpy") from error
+
+    if args.plant and args.criterion is None:
+        raise CompareError("--plant proves a criterion: name it with --criterion")
+    declared = Declared(
+        args.basis, args.policy, args.tokens, Goal(args.goal), args.criterion, args.planted, args.plant,
+        Standing.CLEAR if args.faults == "none" else Standing.UNKNOWN, "declared" if args.faults else "",
+        args.run_name, args.step, args.intervention,
+    )  # fmt: skip
+    found = compare(args.a, args.b, declared)
+    report = "" if args.no_report else str(_write(args.report, found))
+    if args.json:
+        say(printable(reporting.dumped(found)).rstrip("\n"))
+    else:
+        say(printable(f"{reporting.text(found)}\n{reporting.record(found, report)}"))
+    return int(found.verdict.exit_code)
+
+
+def _write(path: Path | None, found: Comparison) -> Path:
+    """Write the report; nothing that is there is ever overwritten."""
+    from tic_daemon.compare.reporting import dumped  # noqa: PLC0415  it loads numpy
+
+    body = dumped(found).encode("utf-8", "backslashreplace")
+    if path is not None:
+        try:
+            _create(path, body)
+        except FileExistsError as error:
+            raise CompareError(
+                f"{path} is there already: a report is never overwritten", "name another file"
+            ) from error
+        return path
+    folder = Path(REPORTS)
+    folder.mkdir(exist_ok=True)
+    for copy in range(1, _COPIES):
+        place = folder / (f"{found.id}.json" if copy == 1 else f"{found.id}-{copy}.json")
+        try:
+            _create(place, body)
+        except FileExistsError:
+            continue
+        return place
+    raise CompareError(f"{folder} holds {_COPIES} reports of {found.id}", "name another place with --report")
+
+
+def _create(path: Path, body: bytes) -> None:
+    """A new file, whole or not at all.
+
+    Raises:
+        OSError: it is there already, or cannot be written.
+    """
+    place = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(place, "wb") as file:
+            file.write(body)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

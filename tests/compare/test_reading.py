@@ -1,0 +1,401 @@
+"""Every form that is read, and every hostile or unlucky file: refused with a reason, and nothing of it runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.compare import ptfile
+from tests.compare.ptfile import T, f32, mask, name, text, tuple_of, write
+from tic_daemon.compare.align import align
+from tic_daemon.compare.figures import Figures, measure
+from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.reading import Reading
+from tic_daemon.compare.sides import Side
+from tic_daemon.compare.torchfile import TorchFile, plain
+from tic_daemon.errors import CompareError
+
+
+def figures(a: Path, b: Path | None = None) -> Figures | None:
+    with Reading(a) as one, Reading(b or a) as other:
+        left, right = one.sides[0], other.sides[-1]
+        return measure(left, right, align(left, right))
+
+
+def numbers(side: Side, request: str) -> list[float]:
+    tensor = side.sequences[request].logprobs
+    return tensor.element.values(tensor.bits()).tolist()
+
+
+def flags(side: Side, request: str) -> list[bool]:
+    return [bool(one) for one in side.sequences[request].mask.bits()]
+
+
+# canonical input
+
+
+def test_ids_are_texts_and_shapes_are_kept(tmp_path: Path) -> None:
+    value = {
+        7: (f32(-1, -2), mask(1, 0)),
+        "a": [T(np.array([[-3.0, -4.0]]), "float64"), T(np.array([[True, True]]), "bool")],
+    }
+    with Reading(write(tmp_path / "a.pt", value)) as found:
+        (side,) = found.sides
+        assert list(side.sequences) == ["7", "a"] and side.provenance == "native" and side.reader == "torch"
+        assert numbers(side, "7") == [-1, -2] and flags(side, "7") == [True, False]
+        assert side.sequences["a"].logprobs.shape == (1, 2) and side.sequences["a"].logprobs.element.name == "float64"
+
+
+def test_slices_and_transposed_tensors_are_read_as_torch_means_them(tmp_path: Path) -> None:
+    """A column of a 3x2 matrix, a slice that begins in the middle, and a mask that is one byte repeated."""
+    base = np.arange(6, dtype=np.float32)
+    value = {
+        "column": (T(base, "float32", stride=(2,), offset=1, shape=(3,)), mask(1, 1, 1)),
+        "slice": (
+            T(base, "float32", stride=(1,), offset=2, shape=(3,)),
+            T(np.array([True]), "bool", stride=(0,), shape=(3,)),
+        ),
+        "transposed": (T(base, "float32", stride=(1, 3), shape=(3, 2)), T(np.ones((3, 2), bool), "bool")),
+    }
+    with Reading(write(tmp_path / "a.pt", value)) as found:
+        (side,) = found.sides
+        assert numbers(side, "column") == [1, 3, 5] and numbers(side, "slice") == [2, 3, 4]
+        assert flags(side, "slice") == [True] * 3
+        assert numbers(side, "transposed") == [0, 3, 1, 4, 2, 5]
+
+
+def test_two_ids_that_read_alike_are_no_dict(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pt", {1: (f32(-1), mask(1)), "1": (f32(-2), mask(1))})
+    with Reading(path) as found:
+        assert "stands there twice" in found.sides[0].refused[0]
+
+
+def test_numpy_arrays_in_a_pickle_are_data(tmp_path: Path) -> None:
+    value = {"r": (np.array([-1.5, -2.5], np.float32), np.array([True, False]))}
+    raw = pickle.dumps(value, protocol=2)
+    with Reading(write(tmp_path / "a.pt", None, raw_pickle=raw)) as found:
+        assert numbers(found.sides[0], "r") == [-1.5, -2.5] and flags(found.sides[0], "r") == [True, False]
+    mixed = {"f": np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3)), "x": np.float64(-0.5), "n": np.int8(-3)}
+    for protocol in (2, 3, 4):
+        path = write(tmp_path / f"b{protocol}.pt", None, raw_pickle=pickle.dumps(mixed, protocol=protocol))
+        with Opened(path) as file:
+            root = TorchFile(file).root
+            assert plain(root["f"]).flat.view("<i4").tolist() == [0, 1, 2, 3, 4, 5]
+            assert (root["x"], root["n"]) == (-0.5, -3)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.recursive(
+        st.one_of(
+            st.none(), st.booleans(), st.integers(-(2**200), 2**200), st.floats(allow_nan=False), st.text(), st.binary()
+        ),
+        lambda inner: st.one_of(
+            st.lists(inner), st.tuples(inner, inner), st.dictionaries(st.text(), inner), st.frozensets(st.integers())
+        ),
+        max_leaves=12,
+    ),
+    st.sampled_from([2, 3, 4, 5]),
+)
+def test_the_machine_builds_what_pickle_builds(value: Any, protocol: int) -> None:
+    from tic_daemon.compare.pickles import loads
+
+    names = {"_codecs.encode": lambda text, _kind: text.encode("latin-1"), "builtins.frozenset": frozenset, "__builtin__.frozenset": frozenset,
+             "__builtin__.bytes": bytes, "builtins.bytes": bytes}  # fmt: skip
+    assert loads(pickle.dumps(value, protocol=protocol), names, lambda _id: None, "x") == value
+
+
+def test_long_lists_of_floats(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=3000).tolist()
+    from tic_daemon.compare.pickles import loads
+
+    assert loads(pickle.dumps([values, 1, values[:5], "x"], protocol=2), {}, lambda _id: None, "x") == [
+        values,
+        1,
+        values[:5],
+        "x",
+    ]
+
+
+# hostile files
+
+
+class Runs:
+    """What a hostile pickle does: it makes a file when it is loaded."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.place),)
+
+
+def test_a_pickle_that_would_run_code_is_refused_with_its_name(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    for protocol in (2, 4, 5):
+        raw = pickle.dumps({"a": Runs(trap)}, protocol=protocol)
+        path = write(tmp_path / f"evil{protocol}.pt", None, raw_pickle=raw)
+        with pytest.raises(CompareError, match=r"asks for (posix|nt)\.mkdir") as caught:
+            Reading(path)
+        assert "nothing of the file was executed" in str(caught.value)
+        bare = tmp_path / f"bare{protocol}.pkl"
+        bare.write_bytes(raw)
+        with pytest.raises(CompareError, match="bare pickle"):
+            Reading(bare)
+    assert not trap.exists()
+
+
+EVIL = {
+    "an attribute by a dotted name": b"\x8c\x05torch\x8c\x14_utils.__builtins__.x\x93",
+    "eval": name("builtins", "eval") + tuple_of(text("1+1")) + b"R",
+    "a call of a tensor": name("collections", "OrderedDict") + b")R)R",
+    "the state of a function": name("collections", "OrderedDict") + b"}b",
+    "the state of a list": b"]}b",
+    "a new object": name("collections", "OrderedDict") + b")\x81",
+    "an extension": b"\x82\x01",
+    "an instance": b"(" + text("x") + b"i" + b"os\nsystem\n",
+    "a persistent id as text": b"Pevil\n",
+}
+
+
+@pytest.mark.parametrize("what", sorted(EVIL))
+def test_instructions_that_are_more_than_data(what: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "evil.pt", None, raw_pickle=b"\x80\x02" + EVIL[what] + b".")
+    with pytest.raises(CompareError, match=r"asks for|malformed"):
+        Reading(path)
+
+
+def test_a_type_named_instead_of_called_is_no_value(tmp_path: Path) -> None:
+    raw = b"\x80\x02}(" + text("r") + name("torch", "FloatStorage") + b"u."
+    with pytest.raises(CompareError, match="no pair"):
+        Reading(write(tmp_path / "a.pt", None, raw_pickle=raw))
+
+
+def test_a_memo_far_away_takes_no_memory(tmp_path: Path) -> None:
+    raw = b"\x80\x02}r" + struct.pack("<I", 2**32 - 1) + b"."
+    with Reading(write(tmp_path / "a.pt", None, raw_pickle=raw)) as found:
+        assert not found.sides[0].sequences
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\x80\x02", b"\x80\x02.", b"\x80\x02X\xff\xff\xff\x7fab.", b"\x80\x02\x8a\xff.", b"\x80\x02(((t.", b"\x80\x02h\x05.",
+     b"\x80\x02]Na.", b"\x80\x02}(NNNu.", b"\x80\x02\x86.", b"\x80\x02}(]Nu."],
+)  # fmt: skip
+def test_malformed_pickles(body: bytes, tmp_path: Path) -> None:
+    with pytest.raises(CompareError):
+        Reading(write(tmp_path / "a.pt", None, raw_pickle=body))
+
+
+def _rebuilt(length: int, offset: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> bytes:
+    stored = (
+        tuple_of(text("storage"), name("torch", "FloatStorage"), text("0"), text("cpu"), ptfile.number(length)) + b"Q"
+    )
+    dims, steps = (b"(" + b"".join(map(ptfile.number, one)) + b"t" for one in (shape, stride))
+    call = name("torch._utils", "_rebuild_tensor_v2") + tuple_of(
+        stored, ptfile.number(offset), dims, steps, b"\x89", b"N"
+    )
+    return b"\x80\x02}(" + text("r") + call + b"Ru."
+
+
+@pytest.mark.parametrize(
+    ("length", "offset", "shape", "stride"),
+    [
+        (2_500_000_000, 0, (2_500_000_000,), (1,)),  # ten gigabytes declared
+        (4, 0, (5,), (1,)), (4, 2, (3,), (1,)), (4, 0, (2, 3), (3, 1)), (4, 0, (1 << 40,), (0,)), (4, -1, (1,), (1,)),
+        (4, 0, (2,), (-1,)), (4, 0, (2,), (1, 1)), (-4, 0, (1,), (1,)), (4, 0, (1 << 62, 4), (0, 1)),
+    ],
+)  # fmt: skip
+def test_tensors_that_reach_beyond_their_bytes(
+    length: int, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a/data.pkl", _rebuilt(length, offset, shape, stride))
+        archive.writestr("a/data/0", np.zeros(4, np.float32).tobytes())
+    assert path.stat().st_size < 1024
+    with pytest.raises(CompareError):
+        Reading(path)
+
+
+def test_every_truncation_of_a_file_is_refused(tmp_path: Path) -> None:
+    whole = write(tmp_path / "a.pt", {"r": (f32(-1, -2, -3), mask(1, 1, 1))}).read_bytes()
+    for size in range(0, len(whole), 7):
+        (tmp_path / "cut.pt").write_bytes(whole[:size])
+        with pytest.raises(CompareError):
+            figures(tmp_path / "cut.pt")
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_any_damaged_byte_gives_numbers_or_a_reason(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    where = tmp_path_factory.getbasetemp() / "damaged.pt"
+    raw = bytearray(write(where, {"r": (f32(-1, -2, -3), mask(1, 1, 1)), "s": (f32(-4), mask(1))}).read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    where.write_bytes(raw)
+    try:
+        figures(where)
+    except CompareError as error:
+        assert "damaged.pt" in error.what
+
+
+def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    """torch.save never compresses; a numpy archive may, and is held to what numbers can be packed to."""
+    path = write(tmp_path / "a.pt", {"r": (f32(*[0] * 5000), mask(*[1] * 5000))}, compress=zipfile.ZIP_DEFLATED)
+    with pytest.raises(CompareError, match="compressed"):
+        Reading(path)
+    bomb = tmp_path / "a.npz"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("r/logprobs.npy", b"\x93NUMPY" + bytes(300 << 20))
+    with pytest.raises(CompareError, match="more than it could hold"):
+        Reading(bomb)
+
+
+def test_what_is_no_plain_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "empty").touch()
+    (tmp_path / "words").write_text("hello")
+    for which in ("pipe", "loop", "empty", "words", "absent", "."):
+        with pytest.raises(CompareError):
+            Reading(tmp_path / which)
+    with pytest.raises(CompareError):
+        Reading(Path("/dev/zero"))
+
+
+def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.pt", {"r": (f32(-1), mask(1))})
+    with Reading(path) as found:
+        found.unchanged()
+        path.write_bytes(path.read_bytes() + b"x")
+        with pytest.raises(CompareError, match="changed"):
+            found.unchanged()
+    with Reading(path := write(tmp_path / "b.pt", {"r": (f32(-1), mask(1))})) as found:
+        os.truncate(path, 40)
+        with pytest.raises(CompareError, match="cut"):
+            found.sides[0].sequences["r"].logprobs.bits()
+
+
+# the other forms
+
+
+def _safetensors(path: Path, tensors: dict[str, tuple[str, list[int], bytes]], **header: Any) -> Path:
+    entries, offset = dict(header), 0
+    for key, (dtype, shape, raw) in tensors.items():
+        entries[key] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(raw)]}
+        offset += len(raw)
+    body = json.dumps(entries).encode()
+    path.write_bytes(len(body).to_bytes(8, "little") + body + b"".join(raw for _d, _s, raw in tensors.values()))
+    return path
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    half = np.array([0xBF80, 0xC000], "<u2")  # bfloat16: -1, -2
+    path = _safetensors(
+        tmp_path / "a.safetensors",
+        {"x/y/logprobs": ("BF16", [2], half.tobytes()), "x/y/mask": ("BOOL", [2], b"\x01\x00")},
+        __metadata__={"format": "pt"},
+    )
+    with Reading(path) as found:
+        (side,) = found.sides
+        assert side.reader == "safetensors" and side.provenance == "native"
+        assert numbers(side, "x/y") == [-1, -2] and flags(side, "x/y") == [True, False]
+    one = {"r/logprobs": ("F32", [2], bytes(8)), "r/mask": ("BOOL", [2], b"\x01\x01")}
+    for wrong in (
+        {"r/logprobs": ("F32", [3], bytes(8))}, {"r/logprobs": ("F99", [2], bytes(8))}, {"r/other": ("F32", [2], bytes(8))},
+        {"r/logprobs": ("F32", [2], bytes(8))}, {"r/logprobs": ("F32", [-2, -1], bytes(8))},
+    ):  # fmt: skip
+        with pytest.raises(CompareError):
+            Reading(_safetensors(tmp_path / "b.safetensors", wrong))
+    cut = _safetensors(tmp_path / "c.safetensors", one)
+    cut.write_bytes(cut.read_bytes()[:-4])
+    with pytest.raises(CompareError, match="cut"):
+        Reading(cut)
+    (tmp_path / "d.safetensors").write_bytes(b"\xff\xff\xff\xff\xff\xff\xff\x7f{}")
+    with pytest.raises(CompareError):
+        Reading(tmp_path / "d.safetensors")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz(save: Any, tmp_path: Path) -> None:
+    save(tmp_path / "a.npz", **{"r/logprobs": np.array([-1, -2], np.float16), "r/mask": np.array([True, False])})
+    with Reading(tmp_path / "a.npz") as found:
+        (side,) = found.sides
+        assert side.reader == "npz" and numbers(side, "r") == [-1, -2] and flags(side, "r") == [True, False]
+        assert side.sequences["r"].logprobs.element.name == "float16"
+    save(tmp_path / "b.npz", **{"r/logprobs": np.array([{"x": 1}], object), "r/mask": np.array([True])})
+    with pytest.raises(CompareError, match="cannot be compared"):
+        Reading(tmp_path / "b.npz")
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
+    with zipfile.ZipFile(tmp_path / "c.npz", "w") as archive:
+        archive.writestr("r/logprobs.npy", header.getvalue() + bytes(16))
+    with pytest.raises(CompareError, match="another size"):
+        Reading(tmp_path / "c.npz")
+
+
+def _lines(path: Path, *lines: Any) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    one = {
+        "request_id": 3,
+        "logprobs": [-0.5, None],
+        "response_mask": [True, True],
+        "dtype": "float32",
+        "token_ids": [1, 2],
+    }
+    with Reading(_lines(tmp_path / "a.jsonl", one)) as found:
+        (side,) = found.sides
+        assert side.provenance == "json_exact_f32" and side.sequences["3"].logprobs.element.name == "float32"
+        assert numbers(side, "3")[0] == -0.5 and np.isnan(numbers(side, "3")[1]), "null is a value that is not finite"
+    with Reading(_lines(tmp_path / "b.jsonl", {**one, "logprobs": [-0.1, -1]})) as found:
+        assert found.sides[0].provenance == "unknown" and numbers(found.sides[0], "3") == [-0.1, -1]
+    with Reading(_lines(tmp_path / "c.jsonl", {**one, "response_mask": [1, 0]})) as found:
+        assert found.sides[0].sequences["3"].mask.element.name == "int64"
+    for wrong in ({}, {**one, "logprobs": ["x", 1]}, {**one, "logprobs": 3}, {**one, "response_mask": ["a", "b"]}, {**one, "token_ids": [1.5, 2]},
+                  {**one, "logprobs": [True, 1]}, [1], {**one, "request_id": None}):  # fmt: skip
+        with pytest.raises(CompareError):
+            Reading(_lines(tmp_path / "d.jsonl", one, wrong))
+    (tmp_path / "e.jsonl").write_text(json.dumps(one) + "\n" + json.dumps(one)[:30])
+    with pytest.raises(CompareError, match="no JSON"):
+        Reading(tmp_path / "e.jsonl")
+    (tmp_path / "f.jsonl").write_text("{" + '"a":[' * 100_000)
+    with pytest.raises(CompareError):
+        Reading(tmp_path / "f.jsonl")
+
+
+@pytest.mark.parametrize("which", ["safetensors", "npz", "jsonl"])
+def test_damaged_bytes_of_the_other_forms(which: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{which}"
+    if which == "npz":
+        np.savez(path, **{"r/logprobs": np.array([-1, -2], np.float32), "r/mask": np.array([True, False])})
+    elif which == "jsonl":
+        _lines(path, {"request_id": 3, "logprobs": [-0.5, -1], "response_mask": [True, True], "token_ids": [1, 2]})
+    else:
+        _safetensors(path, {"r/logprobs": ("F32", [2], bytes(8)), "r/mask": ("BOOL", [2], b"\x01\x01")})
+    whole, rng = path.read_bytes(), np.random.default_rng(5)
+    for _ in range(150):
+        raw = bytearray(whole)
+        raw[int(rng.integers(len(raw)))] = int(rng.integers(256))
+        path.write_bytes(raw if rng.integers(2) else raw[: int(rng.integers(len(raw)))])
+        try:
+            figures(path)
+        except CompareError as error:
+            assert str(path) in error.what
