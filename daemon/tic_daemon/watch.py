@@ -30,12 +30,14 @@ from tic_daemon.sources.follow import FileFollower
 from tic_daemon.sources.gpu import GpuWatch
 from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
+from tic_daemon.sources.wandb_local import WandbLocal
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
 from tic_daemon.store.rows import CheckpointRow, FaultFileRow, SourceDelta
 from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
+from tic_daemon.wandb import keys as wandb_keys
 
 log = logging.getLogger("tic-daemon")
 
@@ -60,6 +62,10 @@ EXCHANGE_S = 3.0
 
 WANDB_API_S = 8.0
 """At the end: how long W&B histories are read once more, if that much is to spare."""
+
+WANDB_S = 5.0
+"""How long the last look at W&B's logs may hold up the end, when all that they hold has been read."""
+
 ENV_S = 2.0
 """How long the last look at environment files may hold up the end; they may lie on a mount that hangs."""
 
@@ -155,6 +161,14 @@ class Daemon:
                 self._follower.wake,
                 stored=stored.get,
             )
+        self._wandb = WandbLocal(
+            config.host or layout.host,
+            config.run_for,
+            wandb_keys.load(),
+            self._writer.cursors(),
+            self._writer.sources(),
+            self._follower.wake,
+        )
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
@@ -226,6 +240,7 @@ class Daemon:
             self._exchange.start()
             if self._gpus is not None:
                 self._gpus.start()
+            self._wandb.start()
             self._ending.stage = "following"
             if self._live is not None:
                 self._live.start()
@@ -243,6 +258,7 @@ class Daemon:
         try:
             self._exchange.start()
             self._exchange.first_look(EXCHANGE_S)
+            self._wandb.start(hurry=True)
             self._ending.stage = "reading"
             self._publish()
             swept = self._sweep(lambda: self._ending.requested)
@@ -286,6 +302,9 @@ class Daemon:
         if self._gpus is not None:
             deltas += self._gpus.take()
         deltas += self._smi_files.take()
+        if self._follower.survey is not None:
+            self._wandb.found(self._follower.survey.wandb_files)
+        deltas += self._wandb.take()
         self._wandb_api.note(deltas)
         deltas += self._wandb_api.take()
         self._caught_up = self._follower.drained()
@@ -396,15 +415,19 @@ class Daemon:
     def _sweep(self, no_more: Callable[[], bool]) -> bool:
         """Reads and commits until nothing is left to read. False: `no_more` said to stop before."""
         self._follower.hasten()
+        self._wandb.hasten()
         while not no_more():
             self._read()
             if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):
                 self._commit()
-            if self._follower.drained():
+            if self._follower.drained() and self._wandb.drained():
                 break
             if self._pending_bytes >= PENDING_BYTES:
                 time.sleep(0.05)  # the store is full: wait for space rather than fill the memory
+            elif self._follower.drained():
+                self._follower.wait(0.05)
         self._pending.extend(self._follower.finish())
+        self._pending.extend(self._wandb.finish(WANDB_S))
         return self._follower.drained()
 
     def _read_wandb(self, no_more: Callable[[], bool]) -> None:
@@ -451,6 +474,7 @@ class Daemon:
             self._gpus.stop()
         ending.stage = "ending the reading of W&B histories"
         self._wandb_api.stop()
+        self._wandb.stop()
         ending.stage = "closing the logs"
         self._follower.close()
         ending.stage = "telling other nodes of faults"

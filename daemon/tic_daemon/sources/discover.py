@@ -31,6 +31,7 @@ from tic_daemon.sources.rotation import piece_of
 from tic_daemon.sources.smi import is_smi_name
 from tic_daemon.sources.smifiles import MAX_FILES as MAX_SMI_FILES
 from tic_daemon.sources.sniff import SNIFF_BYTES, gunzip_head, why_not_a_log
+from tic_daemon.wandb.directories import is_log_name as is_wandb_log
 
 _NEVER_ENTERED = {".tic": "the daemon's own state", ".git": "a repository", "node_modules": "packages"}
 _STORE = "tic.duckdb"
@@ -93,7 +94,7 @@ class LeftOut:
 class Survey:
     """What one walk over the roots found. `others` counts files without a log's name by their extension;
     `env_files` are (path, root) of what may set the environment of a run, `smi_files` of what may be nvidia-smi's
-    text; `fault_files` are what a fault left, in the directories `walked`."""
+    text, `wandb_files` transaction logs of W&B; `fault_files` are what a fault left, in the directories `walked`."""
 
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
@@ -103,6 +104,7 @@ class Survey:
     smi_files: tuple[tuple[str, str], ...] = ()
     fault_files: tuple[faultfiles.Found, ...] = ()
     walked: tuple[str, ...] = ()
+    wandb_files: tuple[tuple[str, str], ...] = ()
 
 
 def discover(roots: Sequence[Path], config: Config) -> list[Candidate]:
@@ -129,12 +131,15 @@ class Discovery:
         self._mounts = Mounts.read()
         self._fault_names = faultfiles.Names()
         self._left_out: frozenset[str] = frozenset()
+        self._wandb_files: frozenset[str] = frozenset()
 
     def is_left_out(self, path: str) -> bool:
         """Whether a file that is no source would stay none: it has no log's name, or the last walk left it out."""
         name = path.rpartition("/")[2]
-        if path in self._left_out:
+        if path in self._left_out or path in self._wandb_files:
             return True
+        if is_wandb_log(name):
+            return False
         if self._fault_names.of(name):
             return False
         config = self._config
@@ -157,6 +162,7 @@ class Discovery:
         candidates = self._one_source_a_file(walk, [self._decide(walk, base) for base in sorted(walk.groups)])
         walk.directories.update(os.path.dirname(file.path) for one in candidates for file in one.files)  # noqa: PTH120
         self._left_out = frozenset(one.path for one in walk.left_out)
+        self._wandb_files = frozenset(walk.wandb_files)
         self._judged = {key: value for key, value in self._judged.items() if key[0] in walk.seen_paths}
         return Survey(
             tuple(one for one in candidates if one.files or one.error),
@@ -167,6 +173,7 @@ class Discovery:
             tuple(walk.smi_files.items()),
             tuple(walk.fault_files),
             tuple(walk.walked),
+            tuple(walk.wandb_files.items()),
         )
 
     def _consider(self, walk: _Walk, root: str, path: str, name: str, via: str) -> None:
@@ -179,7 +186,7 @@ class Discovery:
         base_name, sure, extension, left = known
         base = directory + base_name
         said = self._config.source_for(base) if self._config.sources else None
-        if left and not self._unwanted(path, name, said) and self._take_fault_file(walk, root, path, left, via):
+        if self._is_other(walk, root, path, name, left, said, via):
             return
         # A log that has nvidia-smi's name is followed as one, too: it may hold more than that.
         named = is_smi_name(name)
@@ -216,6 +223,23 @@ class Discovery:
         group.actor = group.actor or actor
         if via:
             group.why.append(f"reached through the link {via}")
+
+    def _is_other(
+        self, walk: _Walk, root: str, path: str, name: str, left: faultfiles.Named | None, said: SourceConfig | None,
+        via: str,
+    ) -> bool:  # fmt: skip
+        """Notes what is no log of lines. True: nothing more is to be done with it."""
+        wandb = is_wandb_log(name)
+        if not (left or wandb):
+            return False
+        why = self._unwanted(path, name, said)
+        if wandb:
+            if why:
+                walk.leave_out(path, why)
+            else:
+                walk.wandb_files[path] = root
+            return True
+        return left is not None and not why and self._take_fault_file(walk, root, path, left, via)
 
     def _take_fault_file(self, walk: _Walk, root: str, path: str, named: faultfiles.Named, via: str) -> bool:
         """Notes what a fault left. True: it is no text, and nothing more is to be done with it."""
@@ -341,6 +365,7 @@ class _Walk:
         self.others: Counter[str] = Counter()
         self.env_files: dict[str, str] = {}
         self.smi_files: dict[str, str] = {}
+        self.wandb_files: dict[str, str] = {}
         self.fault_files: list[faultfiles.Found] = []
         self.seen_paths: set[str] = set()
         self._stack: list[str] = []

@@ -52,7 +52,7 @@ _MAYBE = re.compile(
     r".*\.(?:txt|export)\Z"
 )
 # W&B's own debug logs speak of W&B, not of the run.
-_NOT = re.compile(r"\Adebug(?:-internal|-core|-cli\.[^/]*)?\.log\Z")
+_NOT = re.compile(r"\Adebug(?:-internal|-core|-cli\.[^/]*)?\.log\Z|\Acore-debug-\d{8}_\d{6}[^/]*\.log\Z")
 
 
 def is_foreign_debug_log(name: str, parent: str) -> bool:
@@ -233,15 +233,22 @@ _WANDB_DIR = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>[\w.-]+)\Z")
 
 
 def _run_of(above: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The run id that the directories name, nearest first, and why."""
+    """The run id that the directories name, nearest first, and why. One given by a person goes before W&B's."""
     for i in range(len(above) - 1, -1, -1):
-        if match := _WANDB_DIR.match(above[i]):
-            return match["id"], (f"run {match['id']} from the W&B directory",)
         if i >= 1 and above[i - 1] == "results":
             return above[i], (f"run {above[i]} from results/<run>/",)
         if i >= 2 and above[i - 2] == "steps":
             return above[i], (f"run {above[i]} from steps/*/<run>/",)
+    for name in reversed(above):
+        if match := _WANDB_DIR.match(name):
+            return match["id"], (f"run {match['id']} from the W&B directory",)
     return "", ()
+
+
+def run_of_results(path: str) -> str:
+    """The run whose results directory `path` lies in, "" if in none."""
+    run, why = _run_of(path.split("/")[:-1])
+    return run if why and "<run>" in why[0] else ""
 
 
 def base_of(path: str) -> str:

@@ -58,6 +58,7 @@ class WandbRun:
         client_version: of the W&B client that wrote it.
         framework: the RL framework, as keys and configuration show it; "" unknown.
         git_commit: of the training program, as W&B noted it.
+        synced: an offline run's log was uploaded later, as a file beside it says.
     """
 
     table: ClassVar[str] = "wandb_run"
@@ -80,6 +81,7 @@ class WandbRun:
     client_version: str = ""
     framework: str = ""
     git_commit: str = ""
+    synced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ _DEEPEST: Final = 64
 """Levels of nesting that become dotted keys; what lies deeper stays JSON."""
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+FRACTION: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)", re.ASCII).fullmatch
+"""JSON text of a number that is no integer."""
 _SPELLED: Final = {
     "NaN": ("nan", math.nan),
     "Infinity": ("inf", math.inf),

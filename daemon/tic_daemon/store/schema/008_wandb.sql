@@ -27,7 +27,7 @@ CREATE TABLE wandb_run (
     step BIGINT, step_carried BOOLEAN, policy VARCHAR, observed_at TIMESTAMP,
     run_path VARCHAR, wandb_id VARCHAR, entity VARCHAR, project VARCHAR, name VARCHAR, mode VARCHAR, directory VARCHAR,
     writer VARCHAR, started_at TIMESTAMP, starting_step BIGINT, state VARCHAR, exit_code BIGINT, runtime_s DOUBLE,
-    config VARCHAR, summary VARCHAR, client_version VARCHAR, framework VARCHAR, git_commit VARCHAR
+    config VARCHAR, summary VARCHAR, client_version VARCHAR, framework VARCHAR, git_commit VARCHAR, synced BOOLEAN
 );
 
 CREATE TABLE wandb_read (
