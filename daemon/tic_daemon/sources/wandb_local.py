@@ -160,7 +160,7 @@ class WandbLocal:
             self._state.notify_all()
 
     def drained(self) -> bool:
-        """Whether all that was asked for is read and taken; also where the thread hangs, and nothing more can be had."""
+        """Whether all that was asked for is read and taken, or the thread hangs and nothing more can be had."""
         with self._state:
             if self._thread is None or (self._done >= self._asked and not self._queue):
                 return True
