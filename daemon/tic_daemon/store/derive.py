@@ -20,24 +20,21 @@ import hashlib
 import re
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tic_daemon.errors import StoreError
+from tic_daemon.store.reconcile import Reconciler
+from tic_daemon.store.statements import DERIVE, Statement, load, store_kept
 
 if TYPE_CHECKING:
     import duckdb
 
-DERIVE = Path(__file__).with_name("schema") / "derive"
 RETRY_S = 60.0
 LAZY_S = 2.0
 """How long a change may wait that can only show more records to be before a fault: it locks nothing that is not."""
 
-_NEXT = "CREATE OR REPLACE TEMP"
-_STATEMENT = re.compile(rf"{_NEXT} (TABLE|VIEW) t_(\w+) AS\b.*?;\s*(?={_NEXT}|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 _BASE = re.compile(r"\bb_(\w+)")
 _PLACE_TABLES = frozenset(
     {"process_seen", "source_run", "run_attempt", "attempt_cut", "source_place", "generation", "remote_place"}
@@ -51,40 +48,28 @@ _OF_FAULTS = frozenset({"told_fault_", "fault", "attempt_fault", "witness"})
 """What follows from faults alone: without one, it is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One derived relation: its name, the SQL that fills `t_<name>`, whether it is a table, and kept as `d_<name>`."""
-
-    name: str
-    sql: str
-    table: bool
-    kept: bool
-
-
-def load(path: Path) -> tuple[Statement, ...]:
-    """The statements of one file, in order. A TEMP VIEW is a help for those after it and is not kept; so is a table
-    whose name ends in `_`."""
-    text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
-    return tuple(
-        Statement(match[2], match[0].strip(), match[1] == "TABLE", match[1] == "TABLE" and not match[2].endswith("_"))
-        for match in _STATEMENT.finditer(text)
-    )
-
-
 class Derived:
     """The derived tables of one open store. For the writer's connection and thread alone.
 
     Args:
         margin_s: seconds by which the clocks of two hosts may differ.
         staleness: steps by which rollout and trainer may be apart.
+        wandb: holds W&B histories against each other (reconcile.py).
     """
 
-    def __init__(self, margin_s: float = 2.0, staleness: int = 1, folder: Path = DERIVE) -> None:
+    def __init__(
+        self,
+        margin_s: float = 2.0,
+        staleness: int = 1,
+        folder: Path = DERIVE,
+        wandb: Reconciler | None = None,
+    ) -> None:
         self._settings = (float(margin_s), int(staleness))
         self._place = load(folder / "1_place.sql")
         self._lock = load(folder / "2_lock.sql")
         self._state = load(folder / "3_state.sql")
         self._in_force = load(folder / "4_in_force.sql")
+        self.wandb = wandb or Reconciler()
         self._prints: dict[str, tuple[int, int]] = {}
         self._acting = False  # some fault is more than a mention
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
@@ -112,7 +97,7 @@ class Derived:
         import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
         statements = (*self._place, *self._lock, *self._state, *self._in_force)
-        text = "\0".join((*(statement.sql for statement in statements), duckdb.__version__))
+        text = "\0".join((*(statement.sql for statement in statements), self.wandb.print_text(), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
         try:
             con.execute(f"SET VARIABLE tic_margin_s = {self._settings[0]!r}")
@@ -133,6 +118,7 @@ class Derived:
                 con.execute("INSERT INTO derived VALUES (?)", [print_])
             self._prints = {}
             self._store(con, statements, None if anew else now)
+            self.wandb.rebuild(con, anew=anew)
             con.execute("COMMIT")
         except duckdb.Error as error:
             con.execute("ROLLBACK")
@@ -169,6 +155,7 @@ class Derived:
             now: the tick's observed_at.
         """
         names = set(touched)
+        self.wandb.note(names)
         place = bool(_PLACE_TABLES & names)
         if place:
             _fill(con, self._place)
@@ -200,6 +187,7 @@ class Derived:
     def forget(self) -> None:
         """After a transaction that was rolled back: nothing is known of what the tables hold."""
         self._prints = {}
+        self.wandb.forget()
 
     def _settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         started = time.monotonic()
@@ -233,28 +221,7 @@ class Derived:
         self._acting, self._asking = row[0] > 0, row[1] > 0
 
     def _store(self, con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], now: datetime | None) -> None:
-        """Brings `d_<name>` to what `t_<name>` holds. `now` None: valid since ever."""
-        prints = con.execute(
-            " UNION ALL ".join(
-                f"SELECT '{name}', count(*), coalesce(bit_xor(hash(t)), 0) FROM t_{name} t"  # noqa: S608
-                for name in _kept(statements)
-            )
-        ).fetchall()
-        for name, count, print_ in prints:
-            if self._prints.get(name) == (count, print_):
-                continue
-            self.changes += 1
-            con.execute(
-                f"UPDATE d_{name} SET valid_to = ? WHERE valid_to IS NULL "  # noqa: S608
-                f"AND row_hash NOT IN (SELECT hash(t) FROM t_{name} t)",
-                [now],
-            )
-            con.execute(
-                f"INSERT INTO d_{name} SELECT t.*, hash(t), coalesce(?::TIMESTAMP, '-infinity'::TIMESTAMP), NULL "  # noqa: S608
-                f"FROM t_{name} t WHERE hash(t) NOT IN (SELECT row_hash FROM d_{name} WHERE valid_to IS NULL)",
-                [now],
-            )
-            self._prints[name] = (count, print_)
+        self.changes += store_kept(con, _kept(statements), self._prints, now)
 
 
 def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], empty: Collection[str] = ()) -> None:

@@ -66,6 +66,8 @@ WAL_BYTES = 24 << 20
 """What is not checkpointed is memory, too: about three times as much."""
 IDLE_S = 60.0
 RETRY_S = 30.0
+WHOLE_S = 20.0
+"""How long W&B histories are held against each other before the store is closed; the next start goes on."""
 _RULE_COLUMNS = ("kind", "severity", "locks", "node_scope", "title", "pack", "product")
 
 
@@ -420,16 +422,34 @@ class Writer:
             except StoreError as error:
                 log.error("%s", error)
                 self._derived.failed()
-        if not (self._derived.due() or (now and self._derived.waiting)) or self._owner.lost:
-            return
-        con = self._engine.con
-        try:
-            con.execute("BEGIN")
-            self._derived.settle(con, self._memory.observed_at)
-            con.execute("COMMIT")
-            self._changes += 1
-        except duckdb.Error as error:
-            log.warning("%s", self._failed(error, "the bounds of faults"))
+        if not self._owner.lost and (self._derived.due() or (now and self._derived.waiting)):
+            con = self._engine.con
+            try:
+                con.execute("BEGIN")
+                self._derived.settle(con, self._memory.observed_at)
+                con.execute("COMMIT")
+                self._changes += 1
+            except duckdb.Error as error:
+                log.warning("%s", self._failed(error, "the bounds of faults"))
+        self._reconcile(whole=now)
+
+    def _reconcile(self, *, whole: bool) -> None:
+        """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""
+        wandb = self._derived.wandb
+        until = time.monotonic() + (WHOLE_S if whole else 0.0)
+        while not self._owner.lost and (wandb.due(_utcnow()) or (whole and wandb.waiting)):
+            con = self._engine.con
+            try:
+                con.execute("BEGIN")
+                wandb.slice(con, max(_utcnow(), self._memory.observed_at))
+                con.execute("COMMIT")
+                self._changes += 1
+            except duckdb.Error as error:
+                log.warning("%s", self._failed(error, "what W&B histories lack"))
+                wandb.failed()
+                return
+            if time.monotonic() >= until:
+                return
 
     def _insert(self, sql: str, table: pa.Table) -> None:
         con = self._engine.con

@@ -1,0 +1,472 @@
+"""What three sources lack of each other: every kind of gap with its cause, and nothing where nothing is wrong.
+
+All runs are in one store, and what is expected of each is worked out by hand from what was put.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from tests.wandb.histories import Gap, Histories, at
+
+END = 1000.0
+
+
+def verl(step: int) -> dict[str, object]:
+    return {"training/global_step": step, "actor/pg_loss": step / 8, "_timestamp": 1.0 + step, "_runtime": step}
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Histories]:
+    h = Histories()
+    for put in PUTS:
+        put(h)
+    h.settle(END)
+    yield h
+    h.con.close()
+
+
+def gaps(
+    store: Histories, run: str, columns: str = "kind, source, first_step, last_step, key, cause, confirmed"
+) -> list[Gap]:
+    return store.gaps(columns, f"run_id = '{run}'")
+
+
+def _chunk(h: Histories) -> None:
+    """2,000 steps; the server acknowledged two chunks and lost them; the first reading was cut short, the others not."""
+    log, server = h.local("chunk", "chunk"), h.api("chunk", "chunk")
+    for step in range(200):
+        h.row(log, step, verl(step), t=step / 10)
+    for first in range(0, 200, 20):
+        h.upload(log, 20, "acknowledged", history_offset=first, history_lines=20, status=200)
+    lost = {*range(40, 60), *range(100, 120)}
+    kept = [(step, verl(step)) for step in range(200) if step not in lost]
+    h.whole(server, 100, [row for row in kept if row[0] < 150])  # 50 rows short
+    h.whole(server, 160, kept[:0] + [row for row in kept if row[0] >= 150])
+    h.read(server, 160, "0-39 60-99 120-199", page=777)
+    h.read(server, 220, "0-39 60-99 120-199", page=500)
+
+
+def _young(h: Histories) -> None:
+    """The server has not got the last steps, and they are younger than the grace time."""
+    log, server = h.local("young", "young"), h.api("young", "young")
+    for step in range(10):
+        h.row(log, step, verl(step), t=END - 100 + 10 * step)
+    rows = [(step, verl(step)) for step in range(6)]
+    h.whole(server, END - 40, rows)
+    h.whole(server, END - 10, rows, page=777, stored=False)
+
+
+def _once(h: Histories) -> None:
+    """One reading lacks a step, and the second has the same pages: no confirmation."""
+    log, server = h.local("once", "once"), h.api("once", "once")
+    for step in range(10):
+        h.row(log, step, verl(step), t=step)
+    rows = [(step, verl(step)) for step in range(10) if step != 5]
+    h.whole(server, 200, rows)
+    h.whole(server, 260, rows, stored=False)
+
+
+def _killed(h: Histories) -> None:
+    """SIGKILL: the last rows of the log were never written, the server has them."""
+    log, server = h.local("killed", "killed"), h.api("killed", "killed", state="crashed")
+    for step in range(8):
+        h.row(log, step, verl(step), t=step)
+    rows = [(step, verl(step)) for step in range(12)]
+    h.whole(server, 100, rows)
+    h.whole(server, 160, rows, page=777, stored=False)
+
+
+def _resumed(h: Histories) -> None:
+    """Resumed at 8 behind a checkpoint of step 2: steps 3 to 7 are replayed, and the client drops them."""
+    first, second = h.local("resumed", "resumed", t=0), h.local("resumed", "resumed", t=50, starting_step=8)
+    server, console = h.api("resumed", "resumed"), h.source("file", "resumed", console=True)
+    for step in range(8):
+        h.row(first, step, verl(step), t=step)
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+    for step in range(3, 12):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=60 + step)
+    for step in range(3, 8):
+        h.upload(second, 60 + step, "dropped", dropped_step=step, current_step=8)
+    for step in range(8, 12):
+        h.row(second, step, verl(step), t=60 + step)
+    rows = [(step, verl(step)) for step in range(12)]
+    h.whole(server, 200, rows)
+    h.whole(server, 260, rows, page=777, stored=False)
+
+
+def _replayed(h: Histories) -> None:
+    """The same without the client's own log: the trainer's second lines and the resume tell."""
+    first, second = h.local("replayed", "replayed", t=0), h.local("replayed", "replayed", t=50, starting_step=8)
+    console = h.source("file", "replayed", console=True)
+    for step in range(8):
+        h.row(first, step, verl(step), t=step)
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+    for step in range(3, 10):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=60 + step)
+    for step in range(8, 10):
+        h.row(second, step, verl(step), t=60 + step)
+
+
+def _back(h: Histories) -> None:
+    """log(step=) went back: the client dropped the call, the trainer printed the step."""
+    log, console = h.local("back", "back"), h.source("file", "back", console=True)
+    for step in [*range(6), *range(7, 20)]:
+        h.row(log, step, verl(step), t=step)
+    for step in range(20):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+    h.upload(log, 8, "dropped", dropped_step=6, current_step=7)
+
+
+def _dead(h: Histories) -> None:
+    """403 on an upload: training goes on, nothing more is sent. The server answers readings."""
+    log, server = h.local("dead", "dead"), h.api("dead", "dead")
+    for step in range(40):
+        h.row(log, step, verl(step), t=step)
+    h.upload(log, 15, "acknowledged", history_offset=0, history_lines=15, status=200)
+    h.upload(log, 30, "dead", status=403, detail="filestream: fatal error: 403 Forbidden")
+    rows = [(step, verl(step)) for step in range(15)]
+    h.whole(server, 200, rows)
+    h.whole(server, 260, rows, page=777, stored=False)
+
+
+def _dead_now(h: Histories) -> None:
+    """The same, seen at once and before any reading."""
+    log, server = h.local("dead-now", "dead-now"), h.api("dead-now", "dead-now")
+    for step in range(20):
+        h.row(log, step, verl(step), t=END - 20 + step / 2)
+    h.upload(log, END - 12, "acknowledged", history_offset=0, history_lines=10, status=200)
+    h.upload(log, END - 2, "dead", status=403)
+    h.whole(server, END - 12, [(step, verl(step)) for step in range(10)])
+
+
+def _long(h: Histories) -> None:
+    """One line over the size that is uploaded."""
+    log, server = h.local("long", "long"), h.api("long", "long")
+    for step in range(10):
+        h.row(log, step, verl(step), t=step, bytes=11_000_000 if step == 4 else 100)
+    h.upload(log, 5, "too_long")
+    rows = [(step, verl(step)) for step in range(10) if step != 4]
+    h.whole(server, 200, rows)
+    h.whole(server, 260, rows, page=777, stored=False)
+
+
+def _gone(h: Histories) -> None:
+    """The server had steps 7 to 9 and has them no more (rewound); the log still has them."""
+    log, server = h.local("gone", "gone"), h.api("gone", "gone")
+    rows = [(step, verl(step)) for step in range(10)]
+    for step, values in rows:
+        h.row(log, step, values, t=step)
+    h.whole(server, 100, rows)
+    h.whole(server, 200, rows[:7], stored=False)
+    h.whole(server, 260, rows[:7], page=777, stored=False)
+
+
+def _short(h: Histories) -> None:
+    """The last reading did not see what the one before did: our own reading was short."""
+    log, server = h.local("short", "short"), h.api("short", "short")
+    rows = [(step, verl(step)) for step in range(10)]
+    for step, values in rows:
+        h.row(log, step, values, t=step)
+    h.whole(server, 100, rows, page=777)
+    h.whole(server, 200, rows[:4], stored=False)
+
+
+def _unread(h: Histories) -> None:
+    """The server cannot be read since: nothing is said of the run."""
+    log, server = h.local("unread", "unread"), h.api("unread", "unread")
+    for step in range(10):
+        h.row(log, step, verl(step), t=step * 10)
+    h.whole(server, 40, [(step, verl(step)) for step in range(4)])
+    h.read(server, 300, outcome="timeout", detail="no answer within 120 s", page=777, rows=0)
+    h.read(server, 400, outcome="timeout", detail="no answer within 120 s", page=500, rows=0)
+
+
+def _offline(h: Histories) -> None:
+    log = h.local("offline", "offline", mode="offline")
+    for step in range(10):
+        h.row(log, step, verl(step), t=step)
+
+
+def _no_account(h: Histories) -> None:
+    log, server = h.local("no-account", "no-account"), h.api("no-account", "no-account")
+    for step in range(10):
+        h.row(log, step, verl(step), t=step)
+    h.read(server, 200, outcome="no_account", detail="no key")
+
+
+def _prime(h: Histories) -> None:
+    """prime-rl: five rows a step in several orders, trainer and orchestrator in one run; one step lacks one row at the server."""
+    log, server = h.local("prime", "prime", framework="prime_rl"), h.api("prime", "prime")
+    keys = ("loss/mean", "mismatch_kl/all/mean", "perf/mfu", "time/step", "reward/all/mean")
+    rows = [
+        {"step": step, key: step + n / 10, "_timestamp": 9.0 * step + n}
+        for step in range(12)
+        for n, key in enumerate(keys)
+    ]
+    for number, row in enumerate(rows):
+        h.row(log, number, row, t=number / 10)
+    kept = [(number, row) for number, row in enumerate(rows) if not (row["step"] == 7 and "perf/mfu" in row)]
+    h.whole(server, 100, kept)
+    h.whole(server, 160, kept, page=777, stored=False)
+
+
+def _slime(h: Histories) -> None:
+    """slime: shared mode, two processes with logs of their own and `_step` of their own, three axes; step 5 of training is lost."""
+    main, other = (h.local("slime", "slime", mode="shared", framework="slime") for _ in range(2))
+    server = h.api("slime", "slime")
+    served = []
+    for step in range(10):
+        train = {"train/step": step, "train/train_rollout_logprob_abs_diff": 0.01 * step, "train/loss": 1.0}
+        rollout = {"rollout/step": step // 2, "rollout/reward": step / 4, "perf/step_time": 3.0}
+        h.row(main, step, train, t=step)
+        served += [train] * (step != 5)
+        if step % 2 == 0:
+            h.row(other, step // 2, rollout, t=step)
+            served.append(rollout)
+    h.whole(server, 100, list(enumerate(served)))
+    h.whole(server, 160, list(enumerate(served)), page=7, stored=False)
+
+
+def _partial(h: Histories) -> None:
+    """The server lacks one key of step 3 and two of step 4; a null says no more than an absent key."""
+    log, server = h.local("partial", "partial"), h.api("partial", "partial")
+    rows = [{**verl(step), "a": 1.0, "b": 2.0, "nothing": None} for step in range(8)]
+    for step, values in enumerate(rows):
+        h.row(log, step, values, t=step)
+    lacks = {3: {"a"}, 4: {"a", "b"}}
+    h.whole(
+        server,
+        100,
+        [
+            (step, {k: v for k, v in row.items() if k not in lacks.get(step, set()) | {"nothing"}})
+            for step, row in enumerate(rows)
+        ],
+    )
+    h.whole(server, 160, list(enumerate(rows)), page=777, stored=False)
+
+
+def _values(h: Histories) -> None:
+    """Equal by number, NaN and large integers; and three that differ."""
+    log, server = h.local("values", "values"), h.api("values", "values")
+    same = {
+        "one": 1,
+        "zero": -0.0,
+        "nan": math.nan,
+        "inf": math.inf,
+        "big": 2**60 + 1,
+        "text": "x",
+        "flag": True,
+        "image": {"_type": "image-file", "path": "a"},
+    }
+    there = {
+        "one": 1.0,
+        "zero": 0,
+        "nan": "NaN",
+        "inf": "Infinity",
+        "big": 2**60 + 1,
+        "text": "x",
+        "flag": True,
+        "image": {"path": "a", "_type": "image-file"},
+    }
+    for step in range(5):
+        h.row(log, step, {**verl(step), **same}, t=step)
+    served = [{**verl(step), **there} for step in range(5)]
+    served[1]["big"] = 2**60
+    served[2]["one"] = 1.5
+    served[3]["nan"] = None
+    h.whole(server, 100, list(enumerate(served)))
+    h.whole(server, 160, list(enumerate(served)), page=777, stored=False)
+
+
+def _printed(h: Histories) -> None:
+    """Printed with three digits; one logged value is another, one key was overwritten, and W&B has steps of another writer."""
+    log, console = h.local("printed", "printed"), h.source("file", "printed", console=True)
+    for step in range(30):
+        row = {**verl(step), "actor/lr": 0.001234, "actor/kl": 0.5}
+        if step == 4:
+            row["actor/lr"] = 0.002
+        if step == 9:
+            del row["actor/kl"]
+        h.row(log, step, row, t=step)
+        if step != 20:
+            h.line(console, step, {"actor/lr": "0.00123", "actor/kl": "0.5", "not/logged": "1.0"}, t=step)
+
+
+def _sparse(h: Histories) -> None:
+    """A progress bar ends every step, W&B has every tenth: nothing is missing."""
+    log, console = h.local("sparse", "sparse", framework="trl"), h.source("file", "sparse", console=True)
+    for step in range(0, 100, 10):
+        h.row(log, step // 10, {"train/global_step": step, "train/loss": 1.0}, t=step)
+    for step in range(100):
+        h.line(console, step, {}, t=step)
+
+
+def _twice(h: Histories) -> None:
+    """One `_step` twice with other content in one reading; and a row behind a later one in the log."""
+    log, server = h.local("twice", "twice"), h.api("twice", "twice")
+    for step in (0, 1, 3, 2, 4):
+        h.row(log, step, verl(step), t=step)
+    rows = [
+        (0, verl(0)),
+        (1, verl(1)),
+        (2, verl(2)),
+        (2, {**verl(2), "actor/pg_loss": 9.0}),
+        (3, verl(3)),
+        (4, verl(4)),
+    ]
+    h.whole(server, 100, rows)
+    h.read(server, 160, "0-4", page=777)
+
+
+PUTS = (
+    _chunk, _young, _once, _killed, _resumed, _replayed, _back, _dead, _dead_now, _long, _gone, _short, _unread, _offline, _no_account, _prime,
+    _slime, _partial, _values, _printed, _sparse, _twice,
+)  # fmt: skip
+CHUNK = "server_lost_chunk"
+
+
+@pytest.mark.parametrize(("run", "expected"), [
+    ("chunk", [("missing", "wandb_api", 100, 119, None, CHUNK, True), ("missing", "wandb_api", 40, 59, None, CHUNK, True)]),
+    ("young", [("pending", "wandb_api", 6, 9, None, "under_way", False)]),
+    ("once", [("pending", "wandb_api", 5, 5, None, "under_way", False)]),
+    ("killed", [("missing", "wandb_local", 8, 11, None, "ended_before_flush", False)]),
+    ("resumed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
+    ("replayed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
+    ("back", [("missing", "wandb_local", 6, 6, None, "dropped_by_sdk", True)]),
+    ("dead", [("missing", "wandb_api", 15, 39, None, "uploader_dead", True)]),
+    ("dead-now", [("pending", "wandb_api", 10, 19, None, "uploader_dead", False)]),
+    ("long", [("missing", "wandb_api", 4, 4, None, "line_too_long", True)]),
+    ("gone", [("missing", "wandb_api", 7, 9, None, "server_lost", True)]),
+    ("short", [("unread", "wandb_api", 4, 9, None, "read_short", False)]),
+    ("unread", [("unread", "wandb_api", 4, 9, None, "under_way", False), ("unread", "wandb_api", 0, None, None, "timeout", False)]),
+    ("offline", [("not_synced", "wandb_api", 0, 9, None, "offline", False)]),
+    ("no-account", [("unread", "wandb_api", 0, None, None, "no_account", False)]),
+    ("prime", [("partial", "wandb_api", 7, 7, "perf/mfu", "server_lost_part", True)]),
+    ("slime", [("missing", "wandb_api", 5, 5, None, "unknown", True)]),
+    ("partial", [("partial", "wandb_api", 3, 4, "a", "server_lost_part", True), ("partial", "wandb_api", 4, 4, "b", "server_lost_part", True)]),
+    ("values", [
+        ("value_differs", "wandb_api", 1, 1, "big", "unknown", True), ("value_differs", "wandb_api", 2, 2, "one", "unknown", True),
+        ("value_differs", "wandb_api", 3, 3, "nan", "unknown", True),
+    ]),
+    ("printed", [
+        ("missing", "console", 20, 20, None, "not_printed", False), ("partial", "wandb_local", 9, 9, "actor/kl", "overwritten", True),
+        ("value_differs", "wandb_local", 4, 4, "actor/lr", "overwritten", True),
+    ]),
+    ("sparse", []),
+    ("twice", [
+        ("duplicate", "wandb_api", 2, 2, None, "written_twice", True), ("out_of_order", "wandb_local", 2, 2, None, "step_went_back", False),
+    ]),
+])  # fmt: skip
+def test_each_gap_and_nothing_else(store: Histories, run: str, expected: list[Gap]) -> None:
+    assert gaps(store, run) == sorted(expected, key=repr)
+
+
+def test_before_the_grace_time_nothing_is_missing() -> None:
+    h = Histories()
+    _chunk(h)
+    _killed(h)
+    h.settle(END)  # what was observed, but asked at a time within the grace time of the first rows
+    h.con.execute("SET VARIABLE now = ?", [at(20)])
+    kinds = {row[0] for row in h.gaps("kind", "source = 'wandb_local'")}
+    assert kinds <= {"pending"}
+
+
+@pytest.mark.parametrize(("run", "words"), [
+    ("chunk", "lines 40 to 59 of the history were acknowledged with status 200 at 2026-11-29 12:00:20 UTC"),
+    ("dead", "the uploader ended with status 403 at 2026-11-29 12:00:30 UTC; 15 lines of history were acknowledged before: filestream: fatal error"),
+    ("back", "log() was called for it when the client was at _step 7"),
+    ("killed", "the log ends at step 7 without an exit record"),
+    ("replayed", "the run was resumed at _step 8 on 2026-11-29 12:00:50 UTC"),
+    ("values", "local 1152921504606846977, server 1152921504606846976"),
+    ("printed", "printed 0.00123, logged 0.002"),
+])  # fmt: skip
+def test_each_cause_comes_with_its_evidence(store: Histories, run: str, words: str) -> None:
+    assert any(words in str(row[0]) for row in gaps(store, run, "detail")), gaps(store, run, "detail")
+
+
+def test_a_run_counts_its_confirmed_gaps(store: Histories) -> None:
+    rows = dict(store.con.execute("SELECT run_id, gaps FROM wandb_runs").fetchall())
+    assert {run: rows[run] for run in ("chunk", "killed", "partial", "offline", "sparse")} == {
+        "chunk": 2, "killed": 0, "partial": 2, "offline": 0, "sparse": 0,
+    }  # fmt: skip
+
+
+def test_coverage_has_each_step_of_each_source_with_the_worst_that_is_said_of_it(store: Histories) -> None:
+    rows = store.con.execute(
+        "SELECT source, state, list(step ORDER BY step) FROM step_coverage WHERE run_id = 'dead' GROUP BY ALL ORDER BY ALL"
+    ).fetchall()
+    assert rows == [
+        ("wandb_api", "missing", list(range(15, 40))),
+        ("wandb_api", "ok", list(range(15))),
+        ("wandb_local", "ok", list(range(40))),
+    ]
+    partial = store.con.execute(
+        "SELECT step FROM step_coverage WHERE run_id = 'prime' AND state = 'partial'"
+    ).fetchall()
+    assert partial == [(7,)]
+
+
+def test_rows_of_a_step_side_by_side(store: Histories) -> None:
+    rows = store.con.execute(
+        "SELECT source, key, value FROM wandb_step_rows WHERE run_id = 'partial' AND step = 4 AND key IN ('a', 'b') ORDER BY ALL"
+    ).fetchall()
+    assert rows == [("wandb_local", "a", 1.0), ("wandb_local", "b", 2.0)]
+
+
+def test_the_uploader_and_the_readings_are_told(store: Histories) -> None:
+    row = store.con.execute(
+        "SELECT uploader, uploader_status, acknowledged_lines, read_outcome, reads, local_steps, server_steps FROM wandb_runs WHERE run_id = 'dead'"
+    ).fetchone()
+    assert row == ("dead", 403, 15, "ok", 2, 40, 15)
+    assert store.con.execute("SELECT count(*) FROM wandb_reads WHERE run_id = 'dead'").fetchone() == (2,)
+    assert store.con.execute(
+        "SELECT count(*) FROM wandb_uploads WHERE run_id = 'dead' AND state = 'dead'"
+    ).fetchone() == (1,)
+
+
+def test_taking_in_piece_by_piece_finds_what_taking_all_at_once_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rows in ticks, with slices of a few values."""
+    from tic_daemon.store import reconcile
+
+    h, puts = Histories(), (_chunk, _resumed, _prime, _slime, _printed, _values)
+    for put in puts:
+        put(h)
+    h.settle(END)
+    whole = h.gaps("* EXCLUDE (first_seen_at)")
+    monkeypatch.setattr(reconcile, "BUDGET", 300)
+    monkeypatch.setattr(reconcile, "LOOK", 100)
+    monkeypatch.setattr(reconcile, "SLICE_S", 0.0)
+    other = Histories(con=h.con)
+    for table in reconcile._TABLES:
+        h.con.execute(f"DELETE FROM {table}")
+    other.derived.rebuild(h.con, at(END))
+    other.settle(END, rebuild=False)
+    assert other.gaps("* EXCLUDE (first_seen_at)") == whole
+    closed = "SELECT count(*) FROM d_wandb_gap WHERE valid_to IS NOT NULL UNION ALL SELECT count(*) FROM d_wandb_step WHERE valid_to IS NOT NULL"
+    assert h.con.execute(closed).fetchall() == [(0,), (0,)]
+
+
+def test_with_nothing_new_there_is_nothing_to_do(store: Histories) -> None:
+    wandb = store.derived.wandb
+    assert not wandb.waiting
+    wandb.note({"mismatch", "exec_state", "gpu_sample"})
+    assert not wandb.waiting and not wandb.due(at(END + 1))
+
+
+def test_as_of_shows_what_was_known_then() -> None:
+    h = Histories()
+    log, server = h.local(), h.api()
+    for step in range(10):
+        h.row(log, step, verl(step), t=step)
+    rows = [(step, verl(step)) for step in range(10) if step != 5]
+    h.whole(server, 100, rows)
+    h.settle(110)
+    h.whole(server, 160, rows, page=777, stored=False)
+    h.settle(170, rebuild=False)
+    assert h.gaps("kind") == [("missing",)]
+    h.con.execute("SET VARIABLE as_of = ?", [at(120)])
+    assert h.gaps("kind") == [("pending",)]
