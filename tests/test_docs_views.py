@@ -25,6 +25,7 @@ PROMISED = {
     " byte_offset byte_length event_at observed_at",
     "metrics": "rec_id run_id attempt step key value value_text source_kind path line_no event_at observed_at",
     "steps": "run_id attempt step source_kind first_observed_at",
+    "wandb_gaps": "run_id attempt kind source first_step last_step key cause detail confirmed_reads first_seen_at",
     "exec_states": "rec_id run_id attempt role rank host pid field claimed observed event_at observed_at path line_no",
     "weight_lifecycle": "rec_id run_id attempt role rank host pid track phase level version duration_s legal event_at path"
     " line_no",

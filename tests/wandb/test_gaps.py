@@ -457,6 +457,13 @@ def test_with_nothing_new_there_is_nothing_to_do(store: Histories) -> None:
     assert not wandb.waiting and not wandb.due(at(END + 1))
 
 
+def test_kept_tables_have_the_columns_of_what_fills_them(store: Histories) -> None:
+    for name in store.derived.wandb.kept():
+        made = store.con.execute(f"SELECT column_name, column_type FROM (DESCRIBE t_{name})").fetchall()
+        kept = store.con.execute(f"SELECT column_name, column_type FROM (DESCRIBE d_{name})").fetchall()
+        assert kept[:-3] == made, name
+
+
 def test_as_of_shows_what_was_known_then() -> None:
     h = Histories()
     log, server = h.local(), h.api()

@@ -79,3 +79,18 @@ CREATE OR REPLACE VIEW i_in_force AS
 SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_in_force
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_wandb_gap AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_wandb_gap
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_wandb_step AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_wandb_step
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
+CREATE OR REPLACE VIEW i_wandb_history AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_wandb_history
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));

@@ -5,6 +5,12 @@ CREATE OR REPLACE VIEW i_now AS
 SELECT coalesce(getvariable('now')::TIMESTAMP, getvariable('as_of')::TIMESTAMP,
     greatest((SELECT max(observed_at) FROM b_ingest), (SELECT max(last_growth_at) FROM b_source))) AS now;
 
+-- Confirmed gaps of each run's W&B histories, as `wandb_gaps` has them.
+CREATE OR REPLACE VIEW i_wandb_count AS
+SELECT g.run_id, count(*) AS gaps FROM i_wandb_gap g CROSS JOIN i_now n
+WHERE g.counts AND g.kind IN ('missing', 'partial', 'value_differs', 'duplicate') AND NOT coalesce(g.due_at > n.now, false)
+GROUP BY g.run_id;
+
 -- What a run's sources did last.
 CREATE OR REPLACE VIEW i_run_growth AS
 SELECT r.run_id, bool_and(r.named_by_us) AS named_by_us, max(s.last_growth_at) AS grown_at,
@@ -125,10 +131,11 @@ known AS (
 )
 SELECT k.run_id, k.attempt, k.state, k.locked, k.first_fault_rec_id, w.last_step, w.last_event_at,
     greatest(w.last_observed_at, k.last_growth_at) AS last_observed_at, coalesce(w.mismatches, 0) AS mismatches, k.faults,
-    0::BIGINT AS wandb_gaps, k.marked, k.named_by_us, k.sources, k.last_growth_at,
+    coalesce(g.gaps, 0) AS wandb_gaps, k.marked, k.named_by_us, k.sources, k.last_growth_at,
     k.remote_faults, k.first_fault_origin
 FROM known k
 LEFT JOIN whole w ON w.run_id = k.run_id
+LEFT JOIN i_wandb_count g ON g.run_id = k.run_id
 -- A run that we named ourselves is shown once it has something to show.
 WHERE NOT k.named_by_us OR w.mismatches > 0 OR k.faults > 0 OR w.last_step IS NOT NULL OR EXISTS (SELECT 1 FROM b_metric)
     OR k.run_id IN (SELECT run_id FROM i_finding);

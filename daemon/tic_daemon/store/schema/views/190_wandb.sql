@@ -1,21 +1,6 @@
 -- W&B: runs, readings, uploads; each step of each source, and what is missing where. What follows from the rows is in
 -- derive/wandb; here a difference that is old enough stops being pending.
 
-CREATE OR REPLACE VIEW i_wandb_gap AS
-SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_wandb_gap
-WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
-  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
-
-CREATE OR REPLACE VIEW i_wandb_step AS
-SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_wandb_step
-WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
-  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
-
-CREATE OR REPLACE VIEW i_wandb_history AS
-SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_wandb_history
-WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
-  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
-
 -- What each source of W&B tells of its run, the newest row; the rest is of the run in this workspace.
 CREATE OR REPLACE VIEW i_wandb_source AS
 SELECT r.*, s.kind, s.path, p.run_id, p.attempt
