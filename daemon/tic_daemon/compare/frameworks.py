@@ -24,6 +24,7 @@ from tic_daemon.compare.sides import Held, Sequence, Tensor, count, in_order
 from tic_daemon.compare.torchfile import plain
 from tic_daemon.errors import CompareError
 
+_NEMO: Final = ("token_ids", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs")
 ROLLOUT: Final = "rollout"
 TRAINER: Final = "trainer"
 
@@ -63,7 +64,7 @@ def prime_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
             values, exact = numbers(line.get(key), f"{own}: {key}", float32=True)
             if not exact:
                 part.provenance = "unknown"
-            part.sequences.append(Sequence(request, values, mask, tokens, group=str(line.get("env_name", ""))))
+            part.sequences.append(Sequence(request, values, mask, tokens))
     note = "sequences without a token in the loss are not in a token export"
     rollout.notes.append(note)
     trainer.notes.append(note)
@@ -81,6 +82,9 @@ def nemo_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
     for number, line in enumerate(lines):
         own = f"{where}: sample {number}"
         one = {key: _only(value) for key, value in line.items()}
+        lacking = [key for key in _NEMO if key not in one]
+        if lacking:
+            raise CompareError(f"{own} lacks {', '.join(lacking)}", "older versions of NeMo-RL do not write them")
         mask = mask_of(one.get("token_loss_mask"), f"{own}: token_loss_mask")
         counts = one.get("sample_loss_mask")
         if type(counts) not in {int, float, bool} or counts not in {0, 1}:
@@ -125,7 +129,7 @@ def slime_train(root: Mapping[str, Any], where: str) -> Parts:
     for place, sample in enumerate(samples):
         index = sample.get("sample_index")
         rows.append((str(index if index is not None else f"position{place}"), sample))
-    parts = _both(rows, where, "log_probs", "rollout_log_probs", "loss_masks", TRAINER)
+    parts = _both(rows, where, "log_probs", "rollout_log_probs", "loss_masks")
     if any(sample.get("sample_index") is None for sample in samples):
         for part in parts:
             part.notes.append("samples without an index are named by their place in the dump")
@@ -155,13 +159,13 @@ def miles_train(root: Mapping[str, Any], where: str) -> Parts:
         (str(index), {key: value[place] for key, value in per_sample.items()})
         for place, index in enumerate(columns["sample_indices"])
     ]
-    return _both(rows, where, "log_probs", "rollout_log_probs", "loss_masks", TRAINER)
+    return _both(rows, where, "log_probs", "rollout_log_probs", "loss_masks")
 
 
 def miles_debug(root: Mapping[str, Any], where: str) -> Parts:
     """miles' policy_loss_debug: what entered the loss, cast to float32, of one context parallel rank."""
     rows = [(str(sample.get("index")), sample) for sample in _samples(root, where)]
-    parts = _both(rows, where, "train_log_probs", "rollout_log_probs", "local_loss_mask", TRAINER)
+    parts = _both(rows, where, "train_log_probs", "rollout_log_probs", "local_loss_mask", slices=True)
     for part in parts:
         part.provenance = "cast_f32"
         part.notes.append(
@@ -197,9 +201,9 @@ def _samples(root: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     return samples
 
 
-def _both(rows: Rows, where: str, trained: str, rolled: str, mask: str, trainer: str) -> Parts:
-    """Both sides of samples that hold them under these keys."""
-    sides = [Part(ROLLOUT, "cast_f32"), Part(trainer, "native")]
+def _both(rows: Rows, where: str, trained: str, rolled: str, mask: str, *, slices: bool = False) -> Parts:
+    """Both sides of samples that hold them under these keys. `slices`: a sample may be a part of its response."""
+    sides = [Part(ROLLOUT, "cast_f32"), Part(TRAINER, "native")]
     for part, key in zip(sides, (rolled, trained), strict=True):
         for request, sample in rows:
             if sample.get(key) is None:
@@ -207,14 +211,23 @@ def _both(rows: Rows, where: str, trained: str, rolled: str, mask: str, trainer:
                     f"{where}: sample {request} lacks {key}",
                     "only the last pipeline stage has log-probabilities, and only if the run asks for them",
                 )
-            part.sequences.append(_sequence(request, sample, key, mask, f"{where}: sample {request}", part))
+            own = f"{where}: sample {request}"
+            part.sequences.append(_sequence(request, sample, key, mask, own, part, slices=slices))
     return sides
 
 
-def _sequence(request: str, sample: Mapping[str, Any], key: str, mask_key: str, where: str, part: Part) -> Sequence:
+def _sequence(
+    request: str, sample: Mapping[str, Any], key: str, mask_key: str, where: str, part: Part, *, slices: bool = False
+) -> Sequence:
     logprobs = _floats(sample[key], f"{where}: {key}", part)
     raw = plain(sample.get(mask_key))
     length = count(logprobs)
+    whole = sample.get("response_lengths", sample.get("response_length"))
+    if not slices and type(whole) is int and whole != length:
+        raise CompareError(
+            f"{where}: {length} log-probabilities of a response of {whole} tokens: a slice of a context parallel rank",
+            "dump a run with context parallel size 1, or restore the whole responses first",
+        )
     if raw is None:
         mask: Tensor = Held.of(ELEMENTS["bool"], np.ones(length, np.bool_))
         part.notes.append(f"sample {request} has no mask: all its tokens count")
