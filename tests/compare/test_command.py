@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.compare.ptfile import T, f32, mask, write
-from tests.compare.test_figures import RESULTS
+from tests.compare.test_figures import RESULTS, pairs
 from tic_daemon import cli
 from tic_daemon.compare.comparison import Declared, compare
 from tic_daemon.compare.criteria import METRICS
-from tic_daemon.compare.reporting import record
+from tic_daemon.compare.reporting import dumped, record, text
 from tic_daemon.errors import CompareError
+from tic_daemon.evidence.labels import Label
 from tic_daemon.scan import records
 
 SHOWN = ["--basis", "raw", "--policy", "7", "--faults", "none"]
@@ -320,6 +323,12 @@ def test_tokens_are_compared_before_scores() -> None:
     write(Path("t.pt"), {"q": ([5, 6], [7, 8])})
     assert "lacks the tokens of 1 requests" in run(a, b, "--tokens", "t.pt")[1]
     lines = {"request_id": "r", "logprobs": [-1, -2], "response_mask": [True, True], "dtype": "float32"}
+    for which in ("x.jsonl", "y.jsonl"):
+        Path(which).write_text(json.dumps({**lines, "token_ids": [7, 8]}))
+    assert report("x.jsonl", "y.jsonl")["identity"]["inputs"] == "unknown", "the prompts are not known"
+    for which in ("x.jsonl", "y.jsonl"):
+        Path(which).write_text(json.dumps({**lines, "token_ids": [7, 8], "prompt_ids": [1]}))
+    assert len(report("x.jsonl", "y.jsonl")["identity"]["inputs"]) == 64
     Path("x.jsonl").write_text(json.dumps({**lines, "token_ids": [7, 8]}))
     Path("y.jsonl").write_text(json.dumps({**lines, "token_ids": [7, 9]}))
     code, out, _errors = run("x.jsonl", "y.jsonl")
@@ -408,3 +417,21 @@ def test_kl_is_called_so_only_for_samples_of_the_compared_policy() -> None:
     assert report(a, b)["observed"]["kl_is"] == "diagnostic statistic", "the basis is not shown"
     _meta(b, policy_version="7", samples_policy="6")
     assert report(a, b, "--basis", "raw")["observed"]["kl_is"] == "diagnostic statistic"
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_the_numbers_are_there_is_a_report(tmp_path: Path, data: st.DataObject) -> None:
+    """Any bits of any type: a verdict, JSON without NaN, a summary and a record."""
+    dtype = data.draw(st.sampled_from(["float64", "float32", "bfloat16", "float16", "float8_e5m2"]))
+    a, b = data.draw(pairs(dtype))
+    width = {"float64": "<u8", "float32": "<u4", "bfloat16": "<u2", "float16": "<u2", "float8_e5m2": "u1"}[dtype]
+    paths = []
+    for which, side in (("a", a), ("b", b)):
+        value = {key: (T(np.array(bits, width), dtype), mask(*flags)) for key, (bits, flags) in side.items()}
+        paths.append(write(tmp_path / f"{which}.pt", value))
+    found = compare(*paths)
+    whole = json.loads(dumped(found), parse_constant=pytest.fail)
+    assert whole["identity"]["verdict"]["exit_code"] == found.verdict.exit_code
+    assert text(found).startswith(found.id) and record(found, "x").startswith("[mismatch] ")
+    assert found.verdict.label is not Label.PASS

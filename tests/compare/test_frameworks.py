@@ -17,7 +17,7 @@ import pytest
 from tests.compare.ptfile import T, f32, mask, write
 from tests.compare.test_reading import _lines, flags, numbers
 from tic_daemon.compare.align import align
-from tic_daemon.compare.comparison import compare
+from tic_daemon.compare.comparison import Declared, compare
 from tic_daemon.compare.figures import Figures, measure
 from tic_daemon.compare.reading import Reading
 from tic_daemon.compare.sides import Side
@@ -267,8 +267,11 @@ def test_a_rollout_dump_against_its_train_dump(tmp_path: Path) -> None:
     columns = _miles(tokens=[_ints(1, 2, 0, 1), _ints(1, 2, 0)], weight_versions=[["3"], ["3"]])
     found = compare(rollout, write(tmp_path / "t.pt", columns))
     assert (found.a.part, found.b.part) == ("rollout", "trainer") and found.figures is not None
-    assert found.figures.metrics["logprob_max"] == 0.25 and found.alignment.policy == "equal"
+    assert found.figures.metrics["logprob_max"] == 0.25
     assert found.facts.inputs == "equal"
+    assert found.facts.policy == "unknown", "the versions of a sample say who sampled it, not who scored it"
+    assert compare(rollout, tmp_path / "t.pt", Declared(policy="3")).facts.policy == "equal"
+    assert compare(rollout, tmp_path / "t.pt", Declared(policy="4")).facts.policy == "different"
 
 
 def test_texts_are_never_tokenised_again(tmp_path: Path) -> None:

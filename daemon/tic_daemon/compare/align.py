@@ -32,8 +32,7 @@ class Alignment:
         empty: requests without a valid token.
         valid: valid tokens of all requests.
         positions: response positions of all requests, masked ones too.
-        tokens: whether both sides hold the same token ids.
-        policy: whether both sides name the same policy versions for each request.
+        tokens: whether both sides hold the same token ids, of prompts and responses.
         versions: the policy versions that occur.
         independent: distinct pairs of prompt and response among the requests, None without token ids.
     """
@@ -47,7 +46,6 @@ class Alignment:
     valid: int
     positions: int
     tokens: Relation
-    policy: Relation
     versions: tuple[str, ...]
     independent: int | None
 
@@ -98,7 +96,6 @@ def align(a: Side, b: Side) -> Alignment:
         valid,
         sum(count(one.logprobs) for one, _other in pairs),
         tokens,
-        _policy(pairs),
         tuple(sorted({version for pair in pairs for one in pair for version in one.policy})),
         independent(one for one, _other in pairs),
     )
@@ -161,7 +158,7 @@ def _tokens(pairs: list[tuple[Sequence, Sequence]]) -> tuple[Relation, str]:
     for a, b in pairs:
         for what, one, other in (("prompt", a.prompt, b.prompt), ("response", a.tokens, b.tokens)):
             if one is None or other is None:
-                known &= what == "prompt" and one is None and other is None
+                known = False
                 continue
             first, second = ids(one), ids(other)
             if len(first) != len(second):
@@ -187,13 +184,6 @@ def ids(tensor: Tensor) -> np.ndarray:
     element = tensor.element
     kind = "<i" if element.name.startswith("int") else "<u"
     return tensor.bits().view(f"{kind}{element.size}").astype(np.int64)
-
-
-def _policy(pairs: list[tuple[Sequence, Sequence]]) -> Relation:
-    if not pairs or any(not one.policy for pair in pairs for one in pair):
-        known = [(a, b) for a, b in pairs if a.policy and b.policy]
-        return Relation.DIFFERENT if any(a.policy != b.policy for a, b in known) else Relation.UNKNOWN
-    return Relation.EQUAL if all(a.policy == b.policy for a, b in pairs) else Relation.DIFFERENT
 
 
 def independent(sequences: Iterable[Sequence]) -> int | None:

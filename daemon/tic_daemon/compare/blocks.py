@@ -11,7 +11,7 @@ import numpy as np
 from tic_daemon.compare.elements import Bits, Element, Float64
 from tic_daemon.compare.sides import Side, count
 
-BLOCK: Final = 1 << 18
+BLOCK: Final = 1 << 15
 """Tokens that are held at a time; a longer sequence is one block of its own."""
 
 Place = tuple[str, int]

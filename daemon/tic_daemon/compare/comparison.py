@@ -179,9 +179,29 @@ def _relation(first: str | None, second: str | None, declared: str | None = None
     return Relation.EQUAL if first == second else Relation.DIFFERENT
 
 
-def _known_first(found: Relation, otherwise: Relation) -> Relation:
-    """What the dumps themselves show; else what is said of them."""
-    return otherwise if found is Relation.UNKNOWN else found
+def _policy(a: Side, b: Side, said_a: str | None, said_b: str | None) -> Relation:
+    """Whether both sides name the same policy versions for each request: the dumps themselves, else what is said of them.
+
+    A dump that names another version than its manifest, or than was declared, is known to differ.
+    """
+    found = Relation.EQUAL if a.sequences else _relation(said_a, said_b)
+    for request, one in a.sequences.items():
+        other = b.sequences.get(request)
+        if other is None:
+            continue
+        first, second = one.policy or _one(said_a), other.policy or _one(said_b)
+        contradicted = any(
+            own.policy and said and own.policy != (said,) for own, said in ((one, said_a), (other, said_b))
+        )
+        if contradicted or (first and second and first != second):
+            return Relation.DIFFERENT
+        if not (first and second):
+            found = Relation.UNKNOWN
+    return found
+
+
+def _one(said: str | None) -> tuple[str, ...]:
+    return () if said is None else (said,)
 
 
 def _facts(
@@ -223,9 +243,11 @@ def _facts(
         path_hits=_hits(target, claims_a, claims_b) if target else None,
         state_differs=state_differs,
         state_unknown=state_unknown,
-        inputs=_known_first(alignment.tokens, _relation(claims_a.inputs, claims_b.inputs)),
+        inputs=alignment.tokens
+        if alignment.tokens is not Relation.UNKNOWN
+        else _relation(claims_a.inputs, claims_b.inputs),
         basis=_relation(claims_a.basis, claims_b.basis, declared.basis),
-        policy=_known_first(alignment.policy, _relation(claims_a.policy, claims_b.policy, declared.policy)),
+        policy=_policy(a, b, claims_a.policy or declared.policy, claims_b.policy or declared.policy),
         goal=declared.goal,
         wanted_goal=bound.goal if bound else Goal.UNKNOWN,
         bound=bound.bound if bound else None,

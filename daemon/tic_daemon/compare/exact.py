@@ -93,8 +93,11 @@ class ExactSum:
 
 
 def ratio(over: ExactSum, under: ExactSum) -> float:
-    """One exact sum divided by another that is not 0, rounded once."""
-    return over.scaled / under.scaled
+    """One exact sum divided by another that is not 0, rounded once. Infinity beyond float64."""
+    try:
+        return over.scaled / under.scaled
+    except OverflowError:
+        return float("inf") if (over.scaled > 0) == (under.scaled > 0) else float("-inf")
 
 
 @dataclass(slots=True)

@@ -81,6 +81,7 @@ class Figures:
         non_finite: valid numbers that are NaN, +Inf or -Inf, by side and kind; `non_finite_at`: the first place.
         positive: valid numbers above 0 by side; `positive_max`: the largest.
         zeros: (side, request) where every valid number of that side is 0.
+        zero_tokens: valid numbers that are exactly 0, by side.
         ends_in_zero: sequences of more than one token whose last valid number is exactly 0 on a side.
         overflow: tokens with d > 709.
         metrics: by name; quantiles as p50, p95, p99.
@@ -104,6 +105,7 @@ class Figures:
     positive: int
     positive_max: float | None
     zeros: tuple[tuple[str, str], ...]
+    zero_tokens: Mapping[str, int]
     ends_in_zero: int
     overflow: int
     metrics: Mapping[str, float | None]
@@ -124,7 +126,13 @@ class _Gathered:
         self.mismatched: int | None = 0
         self.largest, self.positive_max = -1.0, 0.0
         self.peaks = 0.0, 0.0
-        self.counts: dict[str, dict[Any, int]] = {"classes": {}, "ulps": {}, "magnitudes": {}, "non_finite": {}}
+        self.counts: dict[str, dict[Any, int]] = {
+            "classes": {},
+            "ulps": {},
+            "magnitudes": {},
+            "non_finite": {},
+            "zero_tokens": {},
+        }
         self.places: dict[str, Place] = {}
         self.zeros: list[tuple[str, str]] = []
         self.own: list[SequenceFigures] = []
@@ -258,6 +266,8 @@ def _each(
     starts, rows = part.starts, []
     bad = per_sequence(~finite, starts)
     zero_a, zero_b = (per_sequence(values == 0, starts) for values in (part.values_a, part.values_b))
+    found.count("zero_tokens", "A", int(zero_a.sum()))
+    found.count("zero_tokens", "B", int(zero_b.sum()))
     mismatched = None if differ is None else per_sequence(differ, starts)
     firsts = None if differ is None else first_true(differ, starts)
     runs = None if differ is None else longest_runs(differ, starts, None)
@@ -282,7 +292,7 @@ def _each(
         if valid > 1 and (part.values_a[end - 1] == 0 or part.values_b[end - 1] == 0):
             found.ends_in_zero += 1
         first = None if firsts is None or firsts[own] < 0 else int(part.positions[firsts[own]])
-        prompt = sequence.prompt_length if sequence.prompt is None else count(sequence.prompt)
+        prompt = sequence.prompt_length if sequence.prompt is None else count(sequence.prompt) or None
         rows.append(
             SequenceFigures(
                 request, count(sequence.logprobs), prompt, sequence.group, sequence.policy, valid,
@@ -314,7 +324,8 @@ def _figures(found: _Gathered, a: Side, b: Side, alignment: Alignment, block: in
         max(row.longest_run_raw or 0 for row in rows) if known else None,
         found.counts["classes"], dict(sorted(found.counts["ulps"].items())),
         dict(sorted(found.counts["magnitudes"].items())), found.counts["non_finite"], found.places.get("non_finite"),
-        found.positive, found.positive_max if found.positive else None, tuple(found.zeros), found.ends_in_zero,
+        found.positive, found.positive_max if found.positive else None, tuple(found.zeros), found.counts["zero_tokens"],
+        found.ends_in_zero,
         found.overflow, metrics, found.places, undefined, tuple(rows),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ Formats were read in these sources: prime-rl `trainer/rl/token_export.py` (559b4
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from math import isnan
 from typing import Any, Final
 
@@ -42,6 +43,9 @@ class Part:
         return in_order(self.sequences)
 
 
+_NONE: Final = Held.of(ELEMENTS["int64"], np.zeros(0, np.int64))
+"""The prompt of a sequence whose tokens begin with it."""
+
 Parts = list[Part]
 Rows = Iterable[tuple[str, Mapping[str, Any]]]
 
@@ -64,7 +68,7 @@ def prime_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
             values, exact = numbers(line.get(key), f"{own}: {key}", float32=True)
             if not exact:
                 part.provenance = "unknown"
-            part.sequences.append(Sequence(request, values, mask, tokens))
+            part.sequences.append(Sequence(request, values, mask, tokens, _NONE))
     note = "sequences without a token in the loss are not in a token export"
     rollout.notes.append(note)
     trainer.notes.append(note)
@@ -105,6 +109,7 @@ def nemo_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
                     values,
                     Held(mask.element, mask.shape, flags),
                     tokens,
+                    _NONE,
                     group=str(one.get("idx", "")),
                 )
             )
@@ -212,7 +217,9 @@ def _both(rows: Rows, where: str, trained: str, rolled: str, mask: str, *, slice
                     "only the last pipeline stage has log-probabilities, and only if the run asks for them",
                 )
             own = f"{where}: sample {request}"
-            part.sequences.append(_sequence(request, sample, key, mask, own, part, slices=slices))
+            sequence = _sequence(request, sample, key, mask, own, part, slices=slices)
+            # The versions of a sample are those that sampled it; nothing says which one the trainer scored with.
+            part.sequences.append(sequence if part.name == ROLLOUT else replace(sequence, policy=()))
     return sides
 
 

@@ -77,8 +77,10 @@ def _norms(totals: Totals, metrics: Metrics, undefined: Reasons) -> None:
         undefined["relative_l2"] = "zero norm of side B" if peak_a else "both_zero"
     elif 0 < totals.largest < _FAINT:
         undefined["relative_l2"] = "squares leave float64's range"
+    elif isfinite(found := ratio(sums["dd"], sums["bb"])):
+        metrics["relative_l2"] = sqrt(found)
     else:
-        metrics["relative_l2"] = sqrt(ratio(sums["dd"], sums["bb"]))
+        undefined["relative_l2"] = "the ratio leaves float64's range"
     if not peak_a or not peak_b:
         undefined["cosine"] = "zero norm"
         return

@@ -144,18 +144,20 @@ def lines(file: Opened) -> Iterator[dict[str, Any]]:
         CompareError: a line is no JSON object, is too long, or the last one has no end and is no whole object.
     """
     rest, offset, number = bytearray(), 0, 0
-    while offset < file.size or rest:
+    while offset < file.size:
         piece = file.read(offset, min(_CHUNK, file.size - offset))
         offset += len(piece)
-        rest += piece
-        whole = rest.split(b"\n")
-        rest = whole.pop() if offset < file.size else bytearray()
+        whole = piece.split(b"\n")
+        rest += whole[0]
         if len(rest) > MAX_LINE:
             raise CompareError(f"{file.path}:{number + 1} is longer than {MAX_LINE} bytes")
-        for line in whole:
+        for line in [rest, *whole[1:-1]] if len(whole) > 1 else []:
             number += 1
             if line.strip():
                 yield _object(line, file.path, number)
+        rest = whole[-1] if len(whole) > 1 else rest
+    if rest.strip():
+        yield _object(rest, file.path, number + 1)
 
 
 def _object(line: bytearray, path: Path, number: int) -> dict[str, Any]:

@@ -109,6 +109,7 @@ def _observed(found: Comparison) -> Json:
         "non_finite": dict(own.non_finite),
         "non_finite_at": _at(own.non_finite_at),
         "positive": own.positive,
+        "zero_tokens": dict(own.zero_tokens),
         "zero_sequences": [list(one) for one in own.zeros],
         "overflow": own.overflow,
         "metrics": dict(own.metrics),

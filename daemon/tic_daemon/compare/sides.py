@@ -58,7 +58,7 @@ class Sequence:
         logprobs: of each response position.
         mask: of the same shape; what is not bool is refused when sides are aligned.
         tokens: ids of the response positions, or None where the dump has none.
-        prompt: ids of the prompt, or None.
+        prompt: ids of the prompt, or None; without any if `tokens` begin with it.
         prompt_length: its length, where only that is known.
         group: what samples of one prompt share, or "".
         policy: versions of the policy that made the response, in order; empty where unknown.

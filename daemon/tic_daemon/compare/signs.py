@@ -138,7 +138,10 @@ def _line(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[float | N
     if spread_a <= scaled["a"] ** 2 >> 48 or spread_b <= scaled["b"] ** 2 >> 48:
         return None, None
     squared = together * together / (spread_a * spread_b)
-    return together / spread_a, (1 if together >= 0 else -1) * min(1.0, squared**0.5)
+    try:
+        return together / spread_a, (1 if together >= 0 else -1) * min(1.0, squared**0.5)
+    except OverflowError:
+        return None, None
 
 
 def _places(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[tuple[Lane, ...], dict[int, tuple[int, int]]]:
@@ -190,15 +193,18 @@ def _versions(figures: Figures) -> dict[str, tuple[int, int | None, float | None
 
 
 def _siblings(name: str, side: Side) -> Siblings | None:
-    """Samples of one prompt, each against the first: over a shared prefix the conditional probabilities must be equal.
+    """Samples of one prompt: over a shared prefix the conditional probabilities must be equal.
 
-    None where the side has no prompts, or no prompt twice.
+    A prompt is what stands before the first valid position. None where tokens or prompts are not known, or no prompt
+    stands there twice.
     """
     groups: dict[bytes, list[Sequence]] = {}
     for sequence in side.sequences.values():
         if sequence.tokens is None or sequence.prompt is None:
             return None
-        groups.setdefault(ids(sequence.prompt).tobytes(), []).append(sequence)
+        valid = np.flatnonzero(sequence.mask.bits())
+        before = ids(sequence.tokens)[: int(valid[0])] if valid.size else ids(sequence.tokens)
+        groups.setdefault(ids(sequence.prompt).tobytes() + b"|" + before.tobytes(), []).append(sequence)
     tokens = mismatched = pairs = 0
     first = None
     for one, other in _couples(groups):
@@ -249,6 +255,9 @@ def _remarks(
         found.append(
             f"only the last valid token differs, in {last_only} sequences: is the end-of-text token counted alike?"
         )
+    for side, number in figures.zero_tokens.items():
+        if number > POSSIBLE * figures.valid:
+            found.append(f"{number} of {figures.valid} numbers of side {side} are exactly 0: scores that nobody made?")
     if figures.ends_in_zero:
         found.append(
             f"{figures.ends_in_zero} sequences end in a log-probability of exactly 0: a token that nobody scored?"
