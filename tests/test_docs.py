@@ -26,13 +26,27 @@ DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sampl
         config.GpuConfig,
         config.WandbConfig,
         config.WandbRunConfig,
+        config.ResultsConfig,
         config.SourceConfig,
         config.RunConfig,
     ],
 )
 def test_every_setting_is_documented(section: type) -> None:
     text = (ROOT / "docs/reference/tic-toml.md").read_text()
-    internal = {"base", "file", "line", "poll", "lock", "endpoint", "store", "gpu", "wandb", "sources", "runs"}
+    internal = {
+        "base",
+        "file",
+        "line",
+        "poll",
+        "lock",
+        "endpoint",
+        "store",
+        "gpu",
+        "wandb",
+        "results",
+        "sources",
+        "runs",
+    }
     for field in dataclasses.fields(section):  # type: ignore[arg-type]
         if field.name not in internal:
             assert f"| `{field.name}` |" in text, f"{section.__name__}.{field.name}"

@@ -165,6 +165,13 @@ class WandbConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultsConfig:
+    """Results directories (sources/results.py). `watch` false: no manifest is read and nothing is hashed."""
+
+    watch: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class SourceConfig:
     """One `[[source]]`. None: not said, discovery decides.
 
@@ -219,6 +226,7 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     gpu: GpuConfig = field(default_factory=GpuConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
+    results: ResultsConfig = field(default_factory=ResultsConfig)
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
 
@@ -297,6 +305,7 @@ def parse_config(text: str, file: Path) -> Config:
             **reader.section(data, "wandb", _WANDB),
             runs=tuple(WandbRunConfig(**entry) for entry in reader.entries(data, "wandb_run", _WANDB_RUN)),
         ),
+        results=ResultsConfig(**reader.section(data, "results", _RESULTS)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -420,7 +429,7 @@ _TOP: dict[str, _Kind] = {
     **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
     **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
     **dict.fromkeys(
-        ("poll", "lock", "endpoint", "store", "gpu", "wandb", "source", "run", "wandb_run"), _Kind("table")
+        ("poll", "lock", "endpoint", "store", "gpu", "wandb", "results", "source", "run", "wandb_run"), _Kind("table")
     ),
 }
 _SECONDS = _Kind("number", 0.01, 86400)
@@ -437,6 +446,7 @@ _LOCK: dict[str, _Kind] = {
 _ENDPOINT: dict[str, _Kind] = {"listen": _Kind("address")}
 _STORE: dict[str, _Kind] = {"local_dir": _TEXT, "snapshot_s": _Kind("number", 0, 86400)}
 _GPU: dict[str, _Kind] = {"watch": _TRUTH, "every_s": _Kind("number", 1, 3600)}
+_RESULTS: dict[str, _Kind] = {"watch": _TRUTH}
 _SOURCE: dict[str, _Kind] = {
     **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
     "role": _Kind("text", values=ROLES),

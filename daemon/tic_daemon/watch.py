@@ -25,16 +25,18 @@ from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.scheduler import Start
+from tic_daemon.sources.discover import Survey
 from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.sources.gpu import GpuWatch
+from tic_daemon.sources.results import Results
 from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.sources.wandb_local import WandbLocal
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
-from tic_daemon.store.rows import CheckpointRow, FaultFileRow, SourceDelta
+from tic_daemon.store.rows import CheckpointRow, FaultFileRow, ResultRow, SourceDelta
 from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
 from tic_daemon.wandb import keys as wandb_keys
@@ -67,7 +69,9 @@ WANDB_S = 5.0
 """How long the last look at W&B's logs may hold up the end, when all that they hold has been read."""
 
 ENV_S = 2.0
-"""How long the last look at environment files may hold up the end; they may lie on a mount that hangs."""
+"""How long the last look at environment files, and at results, may hold up the end; their mount may hang."""
+SETTLING_S = 12.0
+"""With `--once`, results that may still be written are waited for so long; then they are judged as they are."""
 
 
 @dataclass(slots=True)
@@ -172,6 +176,9 @@ class Daemon:
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
+        self._watch_results = config.results.watch
+        known = self._writer.results() if self._watch_results else []
+        self._results = Results(config.host, config.run_for, known, self._follower.wake)
         self._smi_files = SmiFiles(
             lambda path: config.source_for(path).host or "",
             config.run_for,
@@ -214,6 +221,8 @@ class Daemon:
         self._pending_bytes = 0
         self._checkpoints: list[CheckpointRow] = []
         self._fault_files: list[FaultFileRow] = []
+        self._result_rows: list[ResultRow] = []
+        self._surveyed: Survey | None = None
         self._began: datetime | None = None
         self._spool_at = 0.0
         self._store_at = time.monotonic()
@@ -263,6 +272,7 @@ class Daemon:
             self._publish()
             swept = self._sweep(lambda: self._ending.requested)
             self._read_wandb(lambda: self._ending.requested)
+            swept = self._verify(lambda: self._ending.requested) and swept
             kept = self._keep(lambda: self._ending.requested, whole=swept) and swept
             if kept:
                 self._upkeep(last=True)
@@ -310,10 +320,18 @@ class Daemon:
         self._caught_up = self._follower.drained()
         self._checkpoints.extend(self._follower.checkpoints())
         self._fault_files.extend(self._follower.fault_files())
+        self._look_at_results()
         if deltas:
             self._began = self._began or began
             self._pending.extend(deltas)
             self._pending_bytes += sum(delta.bytes for delta in deltas)
+
+    def _look_at_results(self) -> None:
+        survey = self._follower.survey
+        if survey is not None and survey is not self._surveyed and self._watch_results:
+            self._surveyed = survey
+            self._results.found(survey.result_files, survey.walked)
+        self._result_rows.extend(self._results.take())
 
     def _kernel_faults(self, line: str) -> list[Fault]:
         """What the rules say of a line of the kernel's log."""
@@ -347,6 +365,7 @@ class Daemon:
                 pins=pins,
                 checkpoints=self._checkpoints,
                 fault_files=self._fault_files,
+                results=self._result_rows,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
             )
@@ -360,7 +379,7 @@ class Daemon:
         self._env_files.taken(pins)
         self._spool_at = started
         self._pending, self._pending_bytes, self._began = [], 0, None
-        self._checkpoints, self._fault_files = [], []
+        self._checkpoints, self._fault_files, self._result_rows = [], [], []
         now = time.monotonic()
         self._pace.committed(now, now - started)
         self._tell()
@@ -374,6 +393,8 @@ class Daemon:
             self._env_files.finish(survey.env_files if survey else (), ENV_S)
             self._smi_files.finish(survey.smi_files if survey else (), ENV_S)
             self._pending.extend(self._smi_files.take())
+            self._results.finish(ENV_S)
+            self._result_rows.extend(self._results.take())
         elif survey is not None:
             self._env_files.look(survey.env_files, time.monotonic())
             self._smi_files.look(survey.smi_files, time.monotonic())
@@ -389,7 +410,7 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        looked = self._checkpoints or self._fault_files or self._env_files.pending()
+        looked = self._checkpoints or self._fault_files or self._result_rows or self._env_files.pending()
         if looked or self._spool.pending() or self._exchange.pending():
             self._commit()
 
@@ -442,6 +463,21 @@ class Daemon:
                 self._commit()
             self._pause(0.02)
 
+    def _verify(self, no_more: Callable[[], bool]) -> bool:
+        """Commits what is verified of results until all of it is. False: `no_more` said to stop before."""
+        self._results.hurry()
+        until = time.monotonic() + SETTLING_S
+        while not no_more():
+            self._look_at_results()
+            if self._result_rows and not self._pace.remaining(time.monotonic()):
+                self._commit()
+            if not self._results.busy() and (time.monotonic() >= until or not self._results.settling()):
+                self._results.finish(ENV_S, final=True)
+                self._look_at_results()
+                return True
+            time.sleep(0.01)
+        return False
+
     def _keep(self, no_more: Callable[[], bool], *, whole: bool = True) -> bool:
         """Commits what waits, again and again while there is no space. False: `no_more` said to stop before.
 
@@ -475,6 +511,7 @@ class Daemon:
         ending.stage = "ending the reading of W&B histories"
         self._wandb_api.stop()
         self._wandb.stop()
+        self._results.close()
         ending.stage = "closing the logs"
         self._follower.close()
         ending.stage = "telling other nodes of faults"

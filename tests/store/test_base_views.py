@@ -24,6 +24,7 @@ VIEWS = Path(migrate.__file__).with_name("schema") / "views"
 TABLES = [
     *EVENT_TABLES, "store", "source", "source_change", "cursor", "fault_rule", "mark", "run_attempt", "attempt_cut",
     "ingest", "remote_fault", "remote_place", "remote_gap", "env_pin", "checkpoint", "fault_file",
+    "result_file", "artifact", "result_gap",
     "wandb_value",
 ]  # fmt: skip
 

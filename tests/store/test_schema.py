@@ -16,7 +16,18 @@ from tic_daemon.scan import events as ev
 from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_CLASSES, EVENT_TABLES, table_columns
 from tic_daemon.store.derive import Derived
-from tic_daemon.store.rows import AttemptRow, CheckpointRow, CursorRow, FaultFileRow, MarkRow, SourceRow, source_id
+from tic_daemon.store.rows import (
+    ArtifactRow,
+    AttemptRow,
+    CheckpointRow,
+    CursorRow,
+    FaultFileRow,
+    MarkRow,
+    ResultFileRow,
+    ResultGapRow,
+    SourceRow,
+    source_id,
+)
 from tic_daemon.wandb.events import WandbEvent
 
 # Written out by hand from design 20 and the comment above table mismatch.
@@ -100,6 +111,9 @@ def test_at_is_stored_whole(con: duckdb.DuckDBPyConnection) -> None:
         (AttemptRow, "run_attempt", ["rec_id", "observed_at"]),
         (CheckpointRow, "checkpoint", ["observed_at"]),
         (FaultFileRow, "fault_file", ["observed_at"]),
+        (ResultFileRow, "result_file", ["rec_id", "observed_at"]),
+        (ArtifactRow, "artifact", ["rec_id", "observed_at"]),
+        (ResultGapRow, "result_gap", ["rec_id", "observed_at"]),
     ],
 )
 def test_row_class_matches_its_table(con: duckdb.DuckDBPyConnection, cls: type, table: str, extra: list[str]) -> None:

@@ -21,12 +21,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tic_daemon.config import Config, SourceConfig, zone_offset
+from tic_daemon.results import layout as results
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.sources import faultfiles
 from tic_daemon.sources.envfiles import MAX_FILES, is_env_file
 from tic_daemon.sources.identity import Seen
 from tic_daemon.sources.layouts import PathFacts, facts_of, is_foreign_debug_log, log_name
 from tic_daemon.sources.mounts import Mounts
+from tic_daemon.sources.results import MAX_FILES as MAX_RESULT_FILES
 from tic_daemon.sources.rotation import piece_of
 from tic_daemon.sources.smi import is_smi_name
 from tic_daemon.sources.smifiles import MAX_FILES as MAX_SMI_FILES
@@ -94,7 +96,8 @@ class LeftOut:
 class Survey:
     """What one walk over the roots found. `others` counts files without a log's name by their extension;
     `env_files` are (path, root) of what may set the environment of a run, `smi_files` of what may be nvidia-smi's
-    text, `wandb_files` transaction logs of W&B; `fault_files` are what a fault left, in the directories `walked`."""
+    text, `wandb_files` transaction logs of W&B, `result_files` of what may be a manifest of results; `fault_files` are
+    what a fault left, in the directories `walked`."""
 
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
@@ -102,6 +105,7 @@ class Survey:
     others: Counter[str] = field(default_factory=Counter)
     env_files: tuple[tuple[str, str], ...] = ()
     smi_files: tuple[tuple[str, str], ...] = ()
+    result_files: tuple[tuple[str, str], ...] = ()
     fault_files: tuple[faultfiles.Found, ...] = ()
     walked: tuple[str, ...] = ()
     wandb_files: tuple[tuple[str, str], ...] = ()
@@ -126,7 +130,7 @@ class Discovery:
         self._config = config
         self._known = set(known_paths)
         self._judged: dict[tuple[str, int, int], tuple[int, str, str]] = {}
-        self._names: dict[str, tuple[str, str, str, faultfiles.Named | None]] = {}
+        self._names: dict[str, tuple[str, str, str, faultfiles.Named | bool]] = {}
         self._facts: dict[str, PathFacts] = {}
         self._mounts = Mounts.read()
         self._fault_names = faultfiles.Names()
@@ -140,7 +144,7 @@ class Discovery:
             return True
         if is_wandb_log(name):
             return False
-        if self._fault_names.of(name):
+        if self._fault_names.of(name) or results.may_be(name):
             return False
         config = self._config
         wanted = [*config.include, *(said.path for said in config.sources if said.skip is False)]
@@ -171,6 +175,7 @@ class Discovery:
             walk.others,
             tuple(walk.env_files.items()),
             tuple(walk.smi_files.items()),
+            tuple(walk.result_files.items()),
             tuple(walk.fault_files),
             tuple(walk.walked),
             tuple(walk.wandb_files.items()),
@@ -181,7 +186,7 @@ class Discovery:
         known = self._names.get(name)
         if known is None:
             base = piece_of(name).base
-            left = self._fault_names.of(name)
+            left = self._fault_names.of(name) or results.may_be(name)
             known = self._names[name] = (base, log_name(base), os.path.splitext(name)[1], left)  # noqa: PTH122
         base_name, sure, extension, left = known
         base = directory + base_name
@@ -225,7 +230,7 @@ class Discovery:
             group.why.append(f"reached through the link {via}")
 
     def _is_other(
-        self, walk: _Walk, root: str, path: str, name: str, left: faultfiles.Named | None, said: SourceConfig | None,
+        self, walk: _Walk, root: str, path: str, name: str, left: faultfiles.Named | bool, said: SourceConfig | None,
         via: str,
     ) -> bool:  # fmt: skip
         """Notes what is no log of lines. True: nothing more is to be done with it."""
@@ -239,7 +244,17 @@ class Discovery:
             else:
                 walk.wandb_files[path] = root
             return True
-        return left is not None and not why and self._take_fault_file(walk, root, path, left, via)
+        if isinstance(left, faultfiles.Named):
+            return not why and self._take_fault_file(walk, root, path, left, via)
+        return not why and self._take_result_file(walk, root, path, via)
+
+    def _take_result_file(self, walk: _Walk, root: str, path: str, via: str) -> bool:
+        """Notes what may be a manifest, sidecar or page of results. True: it is no log."""
+        if not results.kind_of(path):
+            return False
+        if (not via or self.root_of(path)) and len(walk.result_files) < MAX_RESULT_FILES:
+            walk.result_files[path] = root
+        return True
 
     def _take_fault_file(self, walk: _Walk, root: str, path: str, named: faultfiles.Named, via: str) -> bool:
         """Notes what a fault left. True: it is no text, and nothing more is to be done with it."""
@@ -366,6 +381,7 @@ class _Walk:
         self.env_files: dict[str, str] = {}
         self.smi_files: dict[str, str] = {}
         self.wandb_files: dict[str, str] = {}
+        self.result_files: dict[str, str] = {}
         self.fault_files: list[faultfiles.Found] = []
         self.seen_paths: set[str] = set()
         self._stack: list[str] = []

@@ -235,7 +235,7 @@ _WANDB_DIR = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>[\w.-]+)\Z")
 def _run_of(above: list[str]) -> tuple[str, tuple[str, ...]]:
     """The run id that the directories name, nearest first, and why. One given by a person goes before W&B's."""
     for i in range(len(above) - 1, -1, -1):
-        if i >= 1 and above[i - 1] == "results":
+        if i >= 1 and above[i - 1] == "results" and not (i >= 4 and above[i - 4] == "steps"):  # steps/*/<run>/results/
             return above[i], (f"run {above[i]} from results/<run>/",)
         if i >= 2 and above[i - 2] == "steps":
             return above[i], (f"run {above[i]} from steps/*/<run>/",)

@@ -7,7 +7,7 @@ The latest attempt counts: a person opens a new one after a fault, and what olde
         a mark to explain it; or its logs are longer than what was read of them, and a fault may stand in the rest
     13  a fault locks the attempt
     12  a person marked the run or the attempt; or marked records, and no evidence is left
-    14  bytes of the run's logs are lost, or cannot be read
+    14  bytes of the run's logs are lost, or cannot be read; or its results are not as their manifests say
 
 So 0 is given for one record of evidence or more, and for nothing else. Codes 10 and 11 are verdicts on comparisons.
 """
@@ -29,6 +29,12 @@ REASONS_SHOWN: Final = 5
 GAPS_SHOWN: Final = 5
 LOST: Final = ("truncated", "vanished", "gzip_cut", "unreadable")
 """Kinds of `evidence_gaps` that hide bytes. `shrank` is a report: all that was there had been read."""
+WRONG: Final = (
+    "artifact_missing", "artifact_differs", "artifact_changed", "artifact_refused", "artifact_unreadable",
+    "manifest_malformed", "manifest_missing", "overwritten", "identity", "index_missing", "chat_only",
+    "result_unreadable",
+)  # fmt: skip
+"""Kinds that say that results are not what is said of them. The others say what nobody said: they lower nothing."""
 
 AT_REST: Final = 1 << 20
 """A line without its newline is not counted as read, and none is longer than this (docs/explanation/following.md)."""
@@ -177,7 +183,7 @@ def _marks(reader: _Asked, run_id: str, latest: Row) -> Findings:
 
 
 def _gaps(reader: _Asked, run_id: str) -> Findings:
-    """Of the whole run: gaps have a place in a log, and no attempt."""
+    """Of the whole run: gaps have a place in a log or among the results, and no attempt."""
     gaps = [
         gap
         for gap in _ask(
@@ -186,7 +192,7 @@ def _gaps(reader: _Asked, run_id: str) -> Findings:
             " ORDER BY observed_at DESC, path, first_byte",
             run_id,
         )
-        if gap["kind"] in LOST
+        if gap["kind"] in LOST or gap["kind"] in WRONG
     ]
     found: Findings = []
     for gap in gaps[:GAPS_SHOWN]:

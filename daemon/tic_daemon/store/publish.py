@@ -55,6 +55,9 @@ FAN_OUT = 4
 GROWING = {
     **dict.fromkeys(EVENT_TABLES, "rec_id"),
     "wandb_value": "row_id",
+    "artifact": "rec_id",
+    "result_file": "rec_id",
+    "result_gap": "rec_id",
     "ingest": "tick",
     "source_change": "observed_at",
 }

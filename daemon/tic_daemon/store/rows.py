@@ -7,6 +7,7 @@
     AttemptRow   a declared attempt with its cut         tables run_attempt and attempt_cut (append-only)
     CheckpointRow   how a checkpoint looked when it changed   table checkpoint (append-only)
     FaultFileRow    how a file that a fault left looked when it changed   table fault_file (append-only)
+    ResultFileRow, ArtifactRow, ResultGapRow   what results directories hold   tables result_file, artifact, result_gap
     Progress     how far a writer has come               no table; what long polls wait for
     EnvPinRow    a setting in a file beside the run      table env_pin    (append-only)
     RemoteFaultRow, RemotePlaceRow, RemoteGapRow   what other stores said   tables remote_* (append-only)
@@ -178,6 +179,11 @@ class CheckpointRow:
     present: bool
     why: str
 
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Of one key the newest row counts."""
+        return (self.host, self.path)
+
 
 @dataclass(frozen=True, slots=True)
 class FaultFileRow:
@@ -193,6 +199,93 @@ class FaultFileRow:
     bytes_size: int
     modified_at: datetime
     present: bool
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Of one key the newest row counts."""
+        return (self.host, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFileRow:
+    """A manifest, sidecar or index, as it was read. Fields: table result_file in schema."""
+
+    host: str
+    root: str
+    path: str
+    kind: str
+    digest: str = ""
+    run: str = ""
+    run_how: str = ""
+    step: int | None = None
+    policy: str = ""
+    input_sha256: str = ""
+    valid: int | None = None
+    hooks: int | None = None
+    command: str = ""
+    code: str = ""
+    image: str = ""
+    entries: int = 0
+    modified_at: datetime | None = None
+    present: bool = True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Of one key the newest row counts."""
+        return (self.host, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactRow:
+    """A file that a manifest names, as it looked at one time. Fields: table artifact in schema."""
+
+    host: str
+    root: str
+    manifest: str
+    path: str
+    name: str = ""
+    run: str = ""
+    run_how: str = ""
+    step: int | None = None
+    policy: str = ""
+    expected_size: int | None = None
+    expected_sha256: str = ""
+    bytes_size: int | None = None
+    sha256: str = ""
+    kept_sha256: str = ""
+    modified_at: datetime | None = None
+    stamp: str = ""
+    state: str = ""
+    why: str = ""
+    named: bool = True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Of one key the newest row counts."""
+        return (self.host, self.manifest, self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class ResultGapRow:
+    """Something wrong with a results directory besides its artifacts. Fields: table result_gap in schema."""
+
+    host: str
+    root: str
+    path: str
+    kind: str
+    subject: str = ""
+    run: str = ""
+    detail: str = ""
+    present: bool = True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Of one key the newest row counts."""
+        return (self.host, self.path, self.kind, self.subject)
+
+
+ResultRow = ResultFileRow | ArtifactRow | ResultGapRow
+"""What sources/results.py tells; in the order in which it was told."""
 
 
 class FaultRuleLike(Protocol):

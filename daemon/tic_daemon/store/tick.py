@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tic_daemon.store.columns import EVENT_TABLES, AnyEvent, Batch
 from tic_daemon.store.rows import (
+    ArtifactRow,
     CheckpointRow,
     CursorRow,
     FaultFileRow,
     RemoteFaultRow,
     RemoteGapRow,
     RemotePlaceRow,
+    ResultFileRow,
+    ResultGapRow,
+    ResultRow,
     SourceDelta,
     SourceRow,
 )
@@ -28,8 +32,10 @@ from tic_daemon.store.rows import (
 if TYPE_CHECKING:
     import duckdb
 
-_Row = TypeVar("_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow, FaultFileRow)
-_Look = TypeVar("_Look", CheckpointRow, FaultFileRow)
+_Row = TypeVar(
+    "_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow, FaultFileRow, ResultFileRow, ArtifactRow, ResultGapRow
+)
+_Look = TypeVar("_Look", CheckpointRow, FaultFileRow, ResultRow)
 
 Key = tuple[int, int]
 """(source_id, generation)"""
@@ -52,9 +58,28 @@ class Memory:
     revisions: dict[tuple[object, ...], int]
     gaps: set[RemoteGapRow]
     pins: dict[str, str]
-    checkpoints: dict[tuple[str, str], CheckpointRow]
-    fault_files: dict[tuple[str, str], FaultFileRow]
-    """Of both, the newest row by (host, path)."""
+    checkpoints: dict[tuple[str, ...], CheckpointRow]
+    fault_files: dict[tuple[str, ...], FaultFileRow]
+    results: dict[tuple[str, ...], ResultRow]
+    """Of all three, the newest row by its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What looks at files beside the logs brought that the store does not have: by key, what is newest."""
+
+    checkpoints: dict[tuple[str, ...], CheckpointRow]
+    fault_files: dict[tuple[str, ...], FaultFileRow]
+    results: dict[tuple[str, ...], ResultRow]
+
+    def __bool__(self) -> bool:
+        return bool(self.checkpoints or self.fault_files or self.results)
+
+    def keep(self, memory: Memory) -> None:
+        """It is committed."""
+        memory.checkpoints.update(self.checkpoints)
+        memory.fault_files.update(self.fault_files)
+        memory.results.update(self.results)
 
 
 @dataclass(slots=True)
@@ -81,7 +106,17 @@ class Tick:
 def load(con: duckdb.DuckDBPyConnection) -> Memory:
     """What the open store holds."""
     newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
-    others = ("mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin")
+    others = (
+        "mark",
+        "run_attempt",
+        "remote_fault",
+        "remote_place",
+        "remote_gap",
+        "env_pin",
+        "result_file",
+        "artifact",
+        "result_gap",
+    )
     newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
     rows = con.execute(
         f"SELECT coalesce(max(r), 0), coalesce(max(p), 0) FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
@@ -103,11 +138,16 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
         revisions=_revisions(con),
         gaps=set(_read_rows(con, RemoteGapRow, "remote_gap")),
         pins=dict(con.execute("SELECT path, arg_max(digest, observed_at) FROM env_pin GROUP BY path").fetchall()),
-        checkpoints={
-            (row.host, row.path): row for row in _read_rows(con, CheckpointRow, "checkpoint ORDER BY observed_at")
-        },
-        fault_files={
-            (row.host, row.path): row for row in _read_rows(con, FaultFileRow, "fault_file ORDER BY observed_at")
+        checkpoints={row.key: row for row in _read_rows(con, CheckpointRow, "checkpoint ORDER BY observed_at")},
+        fault_files={row.key: row for row in _read_rows(con, FaultFileRow, "fault_file ORDER BY observed_at")},
+        results={
+            row.key: row
+            for rows in (
+                _read_rows(con, ResultFileRow, "result_file ORDER BY rec_id"),
+                _read_rows(con, ArtifactRow, "artifact ORDER BY rec_id"),
+                _read_rows(con, ResultGapRow, "result_gap ORDER BY rec_id"),
+            )
+            for row in rows
         },
     )
 
@@ -230,9 +270,23 @@ def news(remote: Sequence[RemoteRow], memory: Memory) -> tuple[list[RemoteRow], 
     return found, revisions
 
 
-def moved(rows: Sequence[_Look], known: Mapping[tuple[str, str], _Look]) -> dict[tuple[str, str], _Look]:
-    """The newest of `rows` of each path, if it says what the store does not have."""
-    newest = {(row.host, row.path): row for row in rows}
+def looked(
+    checkpoints: Sequence[CheckpointRow],
+    fault_files: Sequence[FaultFileRow],
+    results: Sequence[ResultRow],
+    memory: Memory,
+) -> Looked:
+    """What of these rows the store does not have."""
+    return Looked(
+        _moved(checkpoints, memory.checkpoints),
+        _moved(fault_files, memory.fault_files),
+        _moved(results, memory.results),
+    )
+
+
+def _moved(rows: Sequence[_Look], known: Mapping[tuple[str, ...], _Look]) -> dict[tuple[str, ...], _Look]:
+    """The newest of `rows` of each key, if it says what the store does not have."""
+    newest = {row.key: row for row in rows}
     return {key: row for key, row in newest.items() if known.get(key) != row}
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tic_daemon.store.columns import STAMP, column
 from tic_daemon.store.rows import (
+    ArtifactRow,
     CheckpointRow,
     CursorRow,
     EnvPinRow,
@@ -22,6 +23,8 @@ from tic_daemon.store.rows import (
     RemoteFaultRow,
     RemoteGapRow,
     RemotePlaceRow,
+    ResultFileRow,
+    ResultGapRow,
     SourceRow,
 )
 
@@ -78,7 +81,6 @@ CURSOR_UPSERT = _statement("cursor", CursorRow, _names(CursorRow), ("source_id",
 SOURCE_CHANGE_INSERT = _statement(
     "source_change", SourceRow, ("source_id", "state", "error", "zone_s", "generation", "bytes_size")
 )
-ENV_PIN_INSERT = _statement("env_pin", EnvPinRow, _names(EnvPinRow), numbered=True)
 CHECKPOINT_INSERT = _statement("checkpoint", CheckpointRow, _names(CheckpointRow))
 FAULT_FILE_INSERT = _statement("fault_file", FaultFileRow, _names(FaultFileRow))
 REMOTE_INSERTS = {
@@ -86,3 +88,11 @@ REMOTE_INSERTS = {
     RemoteFaultRow: _statement("remote_fault", RemoteFaultRow, _names(RemoteFaultRow), numbered=True),
     RemoteGapRow: _statement("remote_gap", RemoteGapRow, _names(RemoteGapRow), numbered=True),
 }
+NUMBERED_INSERTS = {
+    **REMOTE_INSERTS,
+    EnvPinRow: _statement("env_pin", EnvPinRow, _names(EnvPinRow), numbered=True),
+    ResultFileRow: _statement("result_file", ResultFileRow, _names(ResultFileRow), numbered=True),
+    ArtifactRow: _statement("artifact", ArtifactRow, _names(ArtifactRow), numbered=True),
+    ResultGapRow: _statement("result_gap", ResultGapRow, _names(ResultGapRow), numbered=True),
+}
+"""Tables whose rows are numbered with the store's records."""

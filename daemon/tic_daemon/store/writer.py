@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -41,15 +41,16 @@ from tic_daemon.store.rows import (
     MarkRow,
     Progress,
     RemoteGapRow,
+    ResultRow,
     SourceDelta,
     SourceRow,
 )
-from tic_daemon.store.tick import Key, RemoteRow, Tick, load, moved, news, plan, touched, withdrawn
+from tic_daemon.store.tick import Key, Looked, RemoteRow, Tick, load, looked, news, plan, touched, withdrawn
 from tic_daemon.store.upsert import (
     CHECKPOINT_INSERT,
     CURSOR_UPSERT,
-    ENV_PIN_INSERT,
     FAULT_FILE_INSERT,
+    NUMBERED_INSERTS,
     REMOTE_INSERTS,
     SOURCE_CHANGE_INSERT,
     SOURCE_UPSERT,
@@ -171,6 +172,10 @@ class Writer:
         """The newest row of every file that a fault left."""
         return list(self._memory.fault_files.values())
 
+    def results(self) -> list[ResultRow]:
+        """Of results directories, the newest row of every key."""
+        return list(self._memory.results.values())
+
     @property
     def derived_version(self) -> int:
         """Grows whenever what follows from the events changed: places, faults, thresholds."""
@@ -243,6 +248,7 @@ class Writer:
         pins: Sequence[EnvPinRow] = (),
         checkpoints: Sequence[CheckpointRow] = (),
         fault_files: Sequence[FaultFileRow] = (),
+        results: Sequence[ResultRow] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
@@ -267,17 +273,15 @@ class Writer:
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
         new_remote, revisions = news(remote, memory)
-        new_checkpoints = moved(checkpoints, memory.checkpoints)
-        new_files = moved(fault_files, memory.fault_files)
-        if not (deltas or new_marks or declared or new_remote or pins or new_checkpoints or new_files):
+        beside = looked(checkpoints, fault_files, results, memory)
+        if not (deltas or new_marks or declared or new_remote or pins or beside):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = plan(deltas, memory)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), declared, new_remote, pins, new_checkpoints.values(),
-            new_files.values(),
+            self._write, tick, new_marks.values(), declared, new_remote, pins, beside,
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -309,10 +313,10 @@ class Writer:
         memory.mark_ids.update(new_marks)
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
-        memory.checkpoints.update(new_checkpoints)
-        memory.fault_files.update(new_files)
+        beside.keep(memory)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
-        memory.rec_id = tick.rec_id + len(new_marks) + len(declared.rows) + len(new_remote) + len(pins)
+        others = (new_marks, declared.rows, new_remote, pins, beside.results)
+        memory.rec_id = tick.rec_id + sum(map(len, others))
         memory.pins.update((pin.path, pin.digest) for pin in pins)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
         self._last_commit = time.monotonic()
@@ -332,8 +336,7 @@ class Writer:
         declared: Declared,
         remote: Sequence[RemoteRow],
         pins: Sequence[EnvPinRow],
-        checkpoints: Collection[CheckpointRow],
-        fault_files: Collection[FaultFileRow],
+        beside: Looked,
         *,
         now: datetime,
         number: int,
@@ -352,8 +355,8 @@ class Writer:
             (SOURCE_UPSERT, tick.sources.values()),
             (SOURCE_CHANGE_INSERT, tick.changed),
             (CURSOR_UPSERT, tick.cursors.values()),
-            (CHECKPOINT_INSERT, checkpoints),
-            (FAULT_FILE_INSERT, fault_files),
+            (CHECKPOINT_INSERT, beside.checkpoints.values()),
+            (FAULT_FILE_INSERT, beside.fault_files.values()),
         ):
             if rows:
                 inserts.append((statement.sql, statement.table(rows, now)))
@@ -385,13 +388,12 @@ class Writer:
                 ),
             )
         changed = touched(tick, self._memory, attempts=bool(declared))
-        for cls, statement in REMOTE_INSERTS.items():
-            if told := [row for row in remote if isinstance(row, cls)]:
-                self._insert(statement.sql, statement.table(told, now, rec_id + 1))
-                rec_id += len(told)
-                changed.add(statement.name)
-        if pins:
-            self._insert(ENV_PIN_INSERT.sql, ENV_PIN_INSERT.table(pins, now, rec_id + 1))
+        changed |= {REMOTE_INSERTS[type(row)].name for row in remote}
+        numbered: list[object] = [*remote, *pins, *beside.results.values()]
+        for cls, statement in NUMBERED_INSERTS.items():
+            if said := [row for row in numbered if isinstance(row, cls)]:
+                self._insert(statement.sql, statement.table(said, now, rec_id + 1))
+                rec_id += len(said)
         if derive:
             try:
                 self._derived.after(con, changed, now)

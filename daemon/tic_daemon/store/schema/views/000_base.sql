@@ -194,6 +194,18 @@ CREATE OR REPLACE VIEW b_fault_file AS
 SELECT * FROM fault_file
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_result_file AS
+SELECT * FROM result_file
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_artifact AS
+SELECT * FROM artifact
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_result_gap AS
+SELECT * FROM result_gap
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_remote_fault AS
 SELECT * FROM remote_fault
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
