@@ -41,6 +41,7 @@ class Proc:
     utc: bool
     res: int
     steps_printed: float
+    knows_rank: bool = True  # beside a pid; without one its rank is all that names it
 
 
 @dataclass(slots=True)
@@ -113,7 +114,7 @@ class Maker:
                 found.append(Proc(
                     name, rng.randint(0, 1), 1000 + name, self.clean or self.chance(0.6), start, end, attempt, rng.randint(0, 1),
                     rng.choice(("stdout", "stderr")), 1.0 if self.clean else rng.choice((0.0, 0.3, 0.6, 1.0)),
-                    self.clean or self.chance(0.5), rng.choice((SECOND, 1000)), 1.0 if self.clean else rng.choice((0.3, 0.9)),
+                    self.clean or self.chance(0.5), rng.choice((SECOND, 1000)), 1.0 if self.clean else rng.choice((0.3, 0.9)), self.clean or self.chance(0.5),
                 ))  # fmt: skip
         return found
 
@@ -236,10 +237,11 @@ class Maker:
             if not key and (mark or (shows and proc.name not in marked_in)):
                 name = f"pid:{proc.pid}" if proc.knows_pid else f"rank:{proc.name}"
             marked_in.add(proc.name)
+            rank = proc.name if not key and name and (proc.knows_rank or not proc.knows_pid) else None
             pid = src.pid if key else (proc.pid if name and proc.knows_pid else None)
             stamp, res, utc = self.printed(src, line)
             stream = src.stream or (line.stream if self.chance(0.8 if line.table == "fault" else tells_stream) else "")
-            row = Row("", src.id, gen, off, name, pid, stream, stamp, res, utc)
+            row = Row("", src.id, gen, off, name, pid, stream, stamp, res, utc, rank=rank)
             if stamp is None and name in last:
                 row = replace(row, after=last[name][0], after_utc=last[name][1])
             carried = ended.get((name, line.stream))
@@ -279,12 +281,13 @@ class Maker:
             single = self.chance(0.6)
             pid = proc.pid if single and proc.knows_pid else None
             key = "" if not single else f"pid:{pid}" if pid else "file"
+            rank = proc.name if single and proc.knows_rank else None
             if layout == "apart":
                 for stream in ("stdout", "stderr"):
-                    src = self.source(host=host, single=single, pid=pid, stream=stream)
+                    src = self.source(host=host, single=single, pid=pid, rank=rank, stream=stream)
                     self.write(src, self.through(mine, stream), 0.5, key, 0)
             elif layout == "merged":
-                src = self.source(host=host, single=single, pid=pid)
+                src = self.source(host=host, single=single, pid=pid, rank=rank)
                 self.write(src, mine, rng.choice((0.0, 0.5)), key, rng.choice((0.0, 0.6)))
             else:
                 shared.append(proc)

@@ -181,11 +181,13 @@ def worth(folder: Path, trainer: str, zone: str = 'zone = "UTC"', engine: list[t
     return [str(row[0]) for row in rows]
 
 
-@pytest.mark.parametrize("step", [None, 7])
-def test_by_time_where_no_ends_of_steps_are_told(tmp_path: Path, step: int | None) -> None:
+@pytest.mark.parametrize(("step", "zone"), [(None, "UTC"), (7, "+05:45")])
+def test_by_time_where_no_ends_of_steps_are_told(tmp_path: Path, step: int | None, zone: str) -> None:
     seconds = (500, 590, 600, 630, 660, 670, 700)
     trainer = "".join(stamped(second, number(step)) for second in seconds)
-    assert worth(tmp_path, trainer) == ["admissible"] * 2 + ["suspect"] * 3 + ["admissible"] * 2
+    assert (
+        worth(tmp_path, trainer, zone=f'zone = "{zone}"') == ["admissible"] * 2 + ["suspect"] * 3 + ["admissible"] * 2
+    )
 
 
 def test_by_step_also_where_it_is_printed_after_the_reload(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ class Writer:
     key: str | None
     epoch: str | None
     single: bool
+    pid: int | None = None
 
 
 class Writers:
@@ -82,10 +83,10 @@ class Writers:
         if not single and proc == "":
             return Writer(None, None, False)
         if pid is not None and not source.console:
-            return Writer(f"{source_id}#{pid}", f"host:{source.host}#{pid}", single)
+            return Writer(f"{source_id}#{pid}", f"host:{source.host}#{pid}", single, pid)
         key = f"{source_id}:{generation}" if single else f"{source_id}:{generation}:{proc}"
         if pid is not None:
-            return Writer(key, f"console:{source_id}#{pid}", single)
+            return Writer(key, f"console:{source_id}#{pid}", single, pid)
         return Writer(key, f"file:{source_id}" if source.single_process else None, single)
 
     def _appearances(

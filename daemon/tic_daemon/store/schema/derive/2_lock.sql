@@ -746,7 +746,8 @@ SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id
     (p.stream0 <> '' AND p.wkey IS NOT NULL)
         OR (CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END = 'stderr' AND NOT p.console) AS not_held,
     CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
-    CASE WHEN v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
+    -- Also where no fault is looked at: findings and other stores' faults are compared by time as well.
+    CASE WHEN p.zone_s IS NOT NULL THEN p.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
     b.own_off, b.own_late, e.points, e.x1, e.s1, e.xk, e.sk, e.xs, e.ss,
     CASE WHEN NOT v.no_earlier_line THEN CASE WHEN v.owns THEN ol.late_utc ELSE lu.late_x END END AS late_utc,
     CASE WHEN NOT v.no_earlier_line THEN CASE WHEN v.owns THEN ol.late_naive ELSE ln.late_x END END AS late_naive,

@@ -1,4 +1,5 @@
--- Where the weights of each engine are in their lifecycle, and what is wrong with it: see ../../derive.py.
+-- Where the weights of each engine are in their lifecycle, and what is wrong with it: see ../../derive.py. The slow, plain twins are
+-- tic_daemon/evidence/lifecycle.py and made_in.py.
 --
 -- An engine is all that one server prints into one log: an access line of its API server speaks for its engine and worker
 -- processes. SGLang's servers are engines of their own, told apart by the pid that Ray puts before their lines.
