@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("ingest", "live", "live_read", "views", "screen")
+PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local")
 
 
 def main() -> int:

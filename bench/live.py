@@ -57,14 +57,14 @@ def _measure(root: Path, child: subprocess.Popen[bytes], reader: Reader) -> list
     before, began = measure.process_cpu(child.pid), time.monotonic()
     time.sleep(IDLE_S)
     idle = (measure.process_cpu(child.pid) - before) / (time.monotonic() - began)
-    first = _latencies(root, reader, 20, gap_s=0.45)
-    sparse = _latencies(root, reader, SPARSE, gap_s=0.45)
+    first = latencies(root, reader, 20, gap_s=0.45)
+    sparse = latencies(root, reader, SPARSE, gap_s=0.45)
     load = threading.Thread(target=_load, args=(root,))
     ticks = reader.query("SELECT coalesce(max(tick), 0) FROM ingest").rows[0][0]
     before, began = measure.process_cpu(child.pid), time.monotonic()
     load.start()
     time.sleep(1.0)
-    busy = _latencies(root, reader, 40, gap_s=0.25)
+    busy = latencies(root, reader, 40, gap_s=0.25)
     load.join()
     took = time.monotonic() - began
     cpu = (measure.process_cpu(child.pid) - before) / took
@@ -72,19 +72,19 @@ def _measure(root: Path, child: subprocess.Popen[bytes], reader: Reader) -> list
     return [
         f"live: {IDLE_FILES} followed files, rows read through the endpoint",
         f"  idle                         {100 * idle:.2f} % of a core over {IDLE_S:.0f} s",
-        f"  first record of a file       {_quantiles(first)}, written to readable: its process and run are new",
-        f"  a later one                  {_quantiles(sparse)}, sparse lines",
-        f"  the same under load          {_quantiles(busy)}, {LOAD_LINES_S} lines/s in 50 files",
+        f"  first record of a file       {quantiles(first)}, written to readable: its process and run are new",
+        f"  a later one                  {quantiles(sparse)}, sparse lines",
+        f"  the same under load          {quantiles(busy)}, {LOAD_LINES_S} lines/s in 50 files",
         f"  under load                   {100 * cpu:.0f} % of a core, {commits:.1f} commits/s (polling reader included)",
         f"  RSS of the daemon            {measure.process_rss(child.pid):.0f} MiB",
     ]
 
 
-def _quantiles(seconds: list[float]) -> str:
+def quantiles(seconds: list[float]) -> str:
     return f"p50 {1e3 * measure.percentile(seconds, 0.5):.0f} ms, p99 {1e3 * measure.percentile(seconds, 0.99):.0f} ms"
 
 
-def _latencies(root: Path, reader: Reader, count: int, gap_s: float) -> list[float]:
+def latencies(root: Path, reader: Reader, count: int, gap_s: float) -> list[float]:
     """Seconds from the write of a record to the first answer that holds it, by polling every few milliseconds."""
     found = []
     for number in range(count):

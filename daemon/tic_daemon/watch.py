@@ -224,6 +224,7 @@ class Daemon:
         self._result_rows: list[ResultRow] = []
         self._surveyed: Survey | None = None
         self._began: datetime | None = None
+        self._room = True  # histories may come in with the next commit
         self._spool_at = 0.0
         self._store_at = time.monotonic()
         self._full_until = 0.0
@@ -300,7 +301,8 @@ class Daemon:
         if not self._pending:
             self._upkeep()
 
-    def _read(self) -> None:
+    def _read(self, *, whole: bool = False) -> None:
+        """Takes what came. `whole`: of histories, too, as much as there is."""
         began = utcnow()
         deltas = self._follower.poll(POLL_BYTES, time.time())
         if not self._begun and self._follower.survey is not None:
@@ -314,9 +316,13 @@ class Daemon:
         deltas += self._smi_files.take()
         if self._follower.survey is not None:
             self._wandb.found(self._follower.survey.wandb_files)
-        deltas += self._wandb.take()
-        self._wandb_api.note(deltas)
-        deltas += self._wandb_api.take()
+        if self._room or whole:
+            # Of histories there may be millions of values at once: no commit takes in more than its share of them.
+            histories = self._wandb.take()
+            self._wandb_api.note([*deltas, *histories])
+            histories += self._wandb_api.take()
+            self._room = not histories
+            deltas += histories
         self._caught_up = self._follower.drained()
         self._checkpoints.extend(self._follower.checkpoints())
         self._fault_files.extend(self._follower.fault_files())
@@ -378,7 +384,9 @@ class Daemon:
         self._exchange.taken(told)
         self._env_files.taken(pins)
         self._spool_at = started
-        self._pending, self._pending_bytes, self._began = [], 0, None
+        if not self._room:
+            self._follower.wake()  # more of the histories may wait
+        self._pending, self._pending_bytes, self._began, self._room = [], 0, None, True
         self._checkpoints, self._fault_files, self._result_rows = [], [], []
         now = time.monotonic()
         self._pace.committed(now, now - started)
@@ -438,7 +446,7 @@ class Daemon:
         self._follower.hasten()
         self._wandb.hasten()
         while not no_more():
-            self._read()
+            self._read(whole=True)
             if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):
                 self._commit()
             if self._follower.drained() and self._wandb.drained():
