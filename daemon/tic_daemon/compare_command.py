@@ -47,9 +47,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--plant", default="", metavar="WHAT", help="B holds this planted error: prove the criterion with it"
     )
-    parser.add_argument(
-        "--faults", choices=("none",), help="declare that no CUDA fault stands before the numbers; else that is unknown"
-    )
+    faults = parser.add_mutually_exclusive_group()
+    faults.add_argument("--at", metavar="PATH", help="workspace whose store knows the run: are its numbers locked?")
+    faults.add_argument("--faults", choices=("none",), help="declare that no CUDA fault stands before the numbers")
     parser.add_argument("--run", dest="run_name", help="run of the record, where no manifest says it")
     parser.add_argument("--step", type=int, help="step of the record, where no manifest says it")
     parser.add_argument("--intervention", help="what was replaced or switched off, or none")
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     """
     try:
         from tic_daemon.compare import reporting  # noqa: PLC0415  it loads numpy
-        from tic_daemon.compare.comparison import Declared, compare  # noqa: PLC0415
+        from tic_daemon.compare.comparison import Declared, compare, judged_again  # noqa: PLC0415
     except ImportError as error:
         raise CompareError(f"comparing needs numpy: {error}", "pip install numpy") from error
 
@@ -75,16 +75,33 @@ def run(args: argparse.Namespace) -> int:
         raise CompareError("--plant proves a criterion: name it with --criterion")
     declared = Declared(
         args.basis, args.policy, args.tokens, Goal(args.goal), args.criterion, args.planted, args.plant,
-        Standing.CLEAR if args.faults == "none" else Standing.UNKNOWN, "declared" if args.faults else "",
+        Standing.CLEAR if args.faults == "none" else Standing.UNKNOWN, reporting.DECLARED if args.faults else "",
         args.run_name, args.step, args.intervention,
     )  # fmt: skip
     found = compare(args.a, args.b, declared)
+    if args.at is not None:
+        found = judged_again(found, *_standing(args.at, found))
     report = "" if args.no_report else str(_write(args.report, found))
     if args.json:
         say(printable(reporting.dumped(found)).rstrip("\n"))
     else:
         say(printable(f"{reporting.text(found)}\n{reporting.record(found, report)}"))
     return int(found.verdict.exit_code)
+
+
+def _standing(at: str, found: Comparison) -> tuple[Standing, str]:
+    """What a store says of the comparison's run. Raises StoreError, ConnectError."""
+    from tic_daemon.store.reader import open_reader  # noqa: PLC0415  it loads DuckDB
+    from tic_daemon.store.standing import standing  # noqa: PLC0415
+
+    run_id = found.agreed("run")
+    if run_id is None:
+        return Standing.UNKNOWN, "no manifest names the run: give it with --run"
+    reader = open_reader(at)
+    try:
+        return standing(reader, run_id, found.agreed("step"), found.made_at)
+    finally:
+        reader.close()
 
 
 def _write(path: Path | None, found: Comparison) -> Path:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,6 +79,20 @@ class Comparison:
     inputs: str
     through: Mapping[str, Any]
 
+    @property
+    def made_at(self) -> datetime | None:
+        """When the later side was made, by both receipts; None where one does not say it with its zone."""
+        times = []
+        for own in (self.claims_a, self.claims_b):
+            try:
+                time = datetime.fromisoformat(own.receipt.produced_at) if own.receipt else None
+            except ValueError:
+                return None
+            if time is None or time.tzinfo is None:
+                return None
+            times.append(time)
+        return max(times)
+
     def agreed(self, name: str) -> Any:
         """What both manifests say alike, or one of them if the other says nothing, else what was declared."""
         first, second = getattr(self.claims_a, name), getattr(self.claims_b, name)
@@ -126,6 +141,15 @@ def compare(a: Path, b: Path | None, declared: Declared | None = None) -> Compar
         _id(left, right, declared, claims_a, claims_b, through), left, right, claims_a, claims_b, declared, alignment,
         figures, shown, bound, not_planted, facts, verdict, inputs, through,
     )  # fmt: skip
+
+
+def judged_again(found: Comparison, standing: Standing, why: str) -> Comparison:
+    """The same comparison, once it is known where its numbers stand towards faults."""
+    declared = replace(found.declared, standing=standing, standing_why=why)
+    facts = replace(found.facts, standing=standing, standing_why=why)
+    verdict = _planting(facts) if declared.plant else judge(facts)
+    own_id = _id(found.a, found.b, declared, found.claims_a, found.claims_b, found.through)
+    return replace(found, id=own_id, declared=declared, facts=facts, verdict=verdict)
 
 
 def _sides(first: Reading, second: Reading) -> tuple[Side, Side]:
@@ -180,7 +204,7 @@ def _relation(first: str | None, second: str | None, declared: str | None = None
 
 
 def _policy(a: Side, b: Side, said_a: str | None, said_b: str | None) -> Relation:
-    """Whether both sides name the same policy versions for each request: the dumps themselves, else what is said of them.
+    """Whether both sides name the same policy versions for each request: the dumps, else what is said of them.
 
     A dump that names another version than its manifest, or than was declared, is known to differ.
     """

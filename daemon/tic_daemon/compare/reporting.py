@@ -30,6 +30,9 @@ CANNOT_INFER: Final = {
 }
 """What each goal leaves open, as the evidence rules have it."""
 
+DECLARED: Final = "declared"
+"""What stands as the reason where a person says that there was no fault."""
+
 Json = dict[str, Any]
 
 
@@ -143,6 +146,8 @@ def proved(found: Comparison) -> list[str]:
         words.append(f"both sides scored the same tokens ({'their ids' if found.inputs else 'by their manifests'})")
     if found.facts.producers is Relation.DIFFERENT:
         words.append("two producers' receipts: the sides are not one thing")
+    if facts_clear(found):
+        words.append(f"no CUDA fault stands before the numbers ({found.declared.standing_why})")
     if found.facts.planted:
         words.append("the criterion judged a planted error FAIL through the same readers, types and program")
     for own in found.signs.siblings if found.signs else ():
@@ -153,6 +158,11 @@ def proved(found: Comparison) -> list[str]:
     return words
 
 
+def facts_clear(found: Comparison) -> bool:
+    """Whether a store was asked and showed the numbers to be free of faults. A declaration proves nothing."""
+    return found.facts.standing is Standing.CLEAR and found.declared.standing_why != DECLARED
+
+
 def not_proven(found: Comparison) -> list[str]:
     """What this comparison leaves open."""
     facts, words = found.facts, []
@@ -161,8 +171,10 @@ def not_proven(found: Comparison) -> list[str]:
             words.append(f"{name}: unknown")
     if facts.producers is Relation.UNKNOWN:
         words.append("producers: no whole receipt of both sides")
+    if facts.standing is Standing.CLEAR and not facts_clear(found):
+        words.append("faults of the attempt: that there is none is declared")
     if facts.standing is Standing.UNKNOWN:
-        words.append("faults of the attempt: nobody was asked")
+        words.append(f"faults of the attempt: {found.declared.standing_why or 'nobody was asked'}")
     if facts.bound is not None and not facts.bound_shown:
         words.append("that the criterion is older than the numbers")
     if facts.bound is not None and not facts.planted:
