@@ -6,7 +6,7 @@ naive UTC, as the store keeps them. None is unknown, and is drawn as the word.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
@@ -347,6 +347,7 @@ class RunView:
     counted: Search = Search()
     findings: tuple[Finding, ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    artifacts: Mapping[str, int] = field(default_factory=dict)  # how many are in each state of view `artifacts`
     changes: tuple[PhaseChange, ...] = ()  # the newest of the weights' lifecycle, each process' in the order of its log
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:

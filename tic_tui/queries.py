@@ -319,6 +319,12 @@ def findings_of_runs(reader: Reader) -> dict[str, int]:
     return dict(Counter(key[0] for key in set(lines)))
 
 
+def artifacts(reader: Reader, run_id: str) -> dict[str, int]:
+    """How many artifacts of the run are in each state. United, since on a shared file system several stores see one."""
+    sql = "SELECT state, count(*)::BIGINT FROM artifacts WHERE run_id = ? GROUP BY state"
+    return {safe(state): count for state, count in reader.query(sql, (run_id,), timeout_s=TIMEOUT_S).rows}
+
+
 def gpus(reader: Reader, run_id: str) -> tuple[Gpu, ...]:
     """The GPUs that processes of the run use."""
     rows = rows_of(reader, Gpu, "gpus WHERE run_id = ?", (run_id,), f"ORDER BY host, gpu_index, uuid LIMIT {FINDINGS}")

@@ -275,6 +275,7 @@ class RunReading:
         self._about: State | None = None
         self._exec = Paced(lambda reader: (queries.exec_fields(reader, run_id), queries.phases(reader, run_id)))
         self._findings = Paced(lambda reader: (queries.findings(reader, run_id), queries.gpus(reader, run_id)))
+        self._artifacts = Paced(lambda reader: queries.artifacts(reader, run_id))
         self._changes = Paced(lambda reader: queries.phase_changes(reader, run_id))
         self._steps = Paced(lambda reader: queries.steps(reader, run_id))
         self._sources = Paced(lambda reader: queries.sources(reader, run_id))
@@ -325,6 +326,7 @@ class RunReading:
             counted=lines.records.search,
             findings=findings,
             gpus=gpus,
+            artifacts=self._artifacts.get(reader, ask),
             changes=self._changes.get(reader, ask),
         )
 

@@ -17,7 +17,7 @@ from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
 from tic_daemon.store import plain
 from tic_daemon.store.check import check, stale
 from tic_daemon.store.reader import Connection, Reader, open_reader
-from tic_tui import coverage
+from tic_tui import artifacts, coverage
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
 from tic_tui.plainwatch import FINDING
@@ -178,6 +178,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "SELECT run_id, kind, path, first_byte, last_byte, detail, host, observed_at FROM evidence_gaps"
         " ORDER BY observed_at DESC"
     )
+    held = asked.rows("SELECT run_id, state, count(*)::BIGINT AS artifacts FROM artifacts GROUP BY ALL")
     marks = asked.rows(
         "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
         " ORDER BY marked_at DESC"
@@ -216,6 +217,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "lifecycle_findings": [_without(row, "run_id") for row in wrong if row["run_id"] == name],
                 "liveness": _first(_without(row, "run_id") for row in alive if row["run_id"] == name),
                 "gaps": [_without(row, "run_id") for row in gaps if row["run_id"] == name],
+                "artifacts": {row["state"]: row["artifacts"] for row in held if row["run_id"] == name},
                 "marks": [
                     _without(row, "run_id", "attempt")
                     for row in marks
@@ -377,6 +379,8 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
     lines += _listed("findings", [_finding(finding, now) for finding in run["lifecycle_findings"]], FINDINGS_SHOWN)
     if run["ranks"] is not None:
         lines.append(_field("ranks", safe(coverage.words(run["ranks"]))))
+    if run["artifacts"]:
+        lines.append(_field("artifacts", safe(artifacts.words(run["artifacts"]))))
     lines += _listed("gaps", [_gap(gap, now) for gap in run["gaps"]], GAPS_SHOWN)
     lines += _listed("marks", [_mark(mark, now) for mark in run["marks"]], MARKS_SHOWN)
     return lines

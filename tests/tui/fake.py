@@ -50,6 +50,7 @@ CREATE TABLE lifecycle_findings (finding_id VARCHAR, rec_id BIGINT, run_id VARCH
 CREATE TABLE gpus (host VARCHAR, gpu_index INTEGER, uuid VARCHAR, name VARCHAR, run_id VARCHAR, rank INTEGER, pid BIGINT,
   memory_used BIGINT, memory_total BIGINT, utilization DOUBLE, throttle VARCHAR, ecc_uncorrected BIGINT, last_xid VARCHAR,
   read_at TIMESTAMP, observed_at TIMESTAMP, why VARCHAR);
+CREATE TABLE artifacts (run_id VARCHAR, state VARCHAR);
 CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, scope VARCHAR, target VARCHAR,
   verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
 CREATE TABLE steps (run_id VARCHAR, step BIGINT);

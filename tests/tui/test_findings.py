@@ -13,7 +13,7 @@ from tests.tui.stage import stage
 from tic_tui.execution import Gpu
 from tic_tui.glyphs import ASCII, UNICODE
 from tic_tui.neighbours import Place, look
-from tic_tui.render import gpus
+from tic_tui.render import artifacts, gpus
 from tic_tui.render.text import plain
 from tic_tui.safe import safe
 from tic_tui.screens.inspect import InspectScreen
@@ -84,3 +84,14 @@ def test_a_gpu_is_a_line() -> None:
     many = gpus.lines([_gpu(n) for n in range(12)], now, 40, UNICODE)
     assert len(many) == 9 and plain(many[-1]) == " and 4 more GPUs"
     assert all(len(plain(line)) <= 40 for line in many)
+
+
+def test_artifacts_are_a_line_and_what_is_wrong_stands_out() -> None:
+    assert artifacts.lines({}, 80, UNICODE) == []
+    (line,) = artifacts.lines({"missing": 1, "verified": 34, "changed": 2, "pending": 3}, 80, ASCII)
+    assert " ".join(plain(line).split()) == "artifacts 34 verified, 3 pending ! 2 changed, 1 missing"
+    (line,) = artifacts.lines({"verified": 36}, 80, ASCII)
+    assert plain(line).split() == ["artifacts", "36", "verified"]
+    (line,) = artifacts.lines({"missing": 36}, 80, ASCII)
+    assert plain(line).split() == ["artifacts", "!", "36", "missing"]
+    assert all(len(plain(one)) <= 20 for one in artifacts.lines({"missing": 36, "verified": 3}, 20, ASCII))

@@ -15,7 +15,7 @@ from textual.containers import Vertical
 from tic_tui import bindings
 from tic_tui.execution import Finding, Item
 from tic_tui.model import Demand, Mismatch, RunView
-from tic_tui.render import banner, chrome, execstate, gpus, lifecycle, liveness, plot, records
+from tic_tui.render import artifacts, banner, chrome, execstate, gpus, lifecycle, liveness, plot, records
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
@@ -42,6 +42,7 @@ class RunScreen(View):
         yield Painted(id="lifecycle")
         yield FindingList(id="findings")
         yield Painted(id="gpus")
+        yield Painted(id="artifacts")
         yield Painted(id="plot")
         yield Painted(id="marks")
         with Vertical(id="fault-panel"):
@@ -95,6 +96,7 @@ class RunScreen(View):
         self.query_one("#lifecycle", Painted).paint(ways if tall else [])
         used = gpus.lines(view.gpus, now, width, app.glyphs, min(gpus.MOST, max(0, self.size.height // 6 - 3)))
         self.query_one("#gpus", Painted).paint(used if tall else [])
+        self.query_one("#artifacts", Painted).paint(artifacts.lines(view.artifacts, width, app.glyphs) if tall else [])
         newest = max((r.observed_at for r in view.window.rows), default=None) if not view.window.newer else None
         live = liveness.line(view.run, view.facts, newest, now, width, app.glyphs)
         self.query_one("#live", Painted).paint([live] if tall else [])
@@ -114,6 +116,7 @@ class RunScreen(View):
             "#state",
             "#lifecycle",
             "#gpus",
+            "#artifacts",
             "#marks",
             "#mismatch-head",
             "#mismatches",
