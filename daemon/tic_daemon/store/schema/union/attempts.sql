@@ -13,6 +13,7 @@ added AS (
         any_value(p.from_kind) AS from_kind, any_value(p.from_time) AS from_time, any_value(p.reason) AS reason,
         any_value(p.who) AS who, any_value(p.declared_at) AS declared_at, sum(p.after_fault)::BIGINT AS after_fault,
         sum(p.order_unknown)::BIGINT AS order_unknown,
+        coalesce(min(p.exit_code) FILTER (p.exit_code <> 0), max(p.exit_code)) AS exit_code,
         -- In the order of the view: what helps most comes first.
         coalesce(max(p.would_help) FILTER (p.would_help LIKE 'set %'), max(p.would_help) FILTER (p.would_help LIKE '%time stamp%'),
             max(p.would_help) FILTER (p.would_help <> ''), '') AS would_help,
@@ -29,6 +30,7 @@ added AS (
 SELECT a.run_id, a.attempt, a.locked, a.first_fault_rec_id, a.last_step, a.last_event_at, a.last_observed_at, a.mismatches,
     a.admissible, a.suspect, a.locked_records, coalesce(c.faults, 0) AS faults, a.marked, a.from_kind, a.from_time, a.reason, a.who,
     a.declared_at, coalesce(c.locking_faults, 0) AS locking_faults, a.first_fault_candidates, a.after_fault, a.order_unknown,
-    a.would_help, coalesce(c.remote_faults, 0) AS remote_faults, a.first_fault_origin, coalesce(y.why, '') AS first_fault_why
+    a.would_help, coalesce(c.remote_faults, 0) AS remote_faults, a.first_fault_origin, coalesce(y.why, '') AS first_fault_why,
+    a.exit_code
 FROM added a LEFT JOIN counted c ON c.run_id = a.run_id AND c.attempt = a.attempt
 LEFT JOIN i_first_why y ON y.run_id = a.run_id AND y.attempt = a.attempt

@@ -30,6 +30,15 @@ SELECT coalesce(place_run_id, nullif(run, ''), 'unnamed') AS run_id, coalesce(lo
     max(step) AS last_step, max(observed_at) AS observed_at, max(event_at) AS event_at
 FROM i_mismatch GROUP BY ALL;
 
+-- How the processes of an attempt ended, as the exit records of their W&B runs say: the smallest code that is not 0.
+CREATE OR REPLACE VIEW i_wandb_exit AS
+SELECT p.run_id, p.lo_attempt AS attempt, coalesce(min(r.exit_code) FILTER (WHERE r.exit_code <> 0), max(r.exit_code)) AS exit_code
+FROM (SELECT * FROM b_wandb_run QUALIFY row_number() OVER (PARTITION BY source_id ORDER BY rec_id DESC) = 1) r
+JOIN i_place p ON p.source_id = r.source_id AND p.generation = r.generation AND p.proc = r.proc
+    AND r.byte_offset >= p.from_off AND r.byte_offset < p.to_off
+WHERE r.exit_code IS NOT NULL
+GROUP BY ALL;
+
 CREATE OR REPLACE VIEW attempts AS
 WITH record AS MATERIALIZED (SELECT * FROM i_record_count),
 declared AS MATERIALIZED (SELECT * FROM i_attempt),
@@ -61,8 +70,9 @@ SELECT a.run_id, a.attempt, coalesce(f.locking, 0) + coalesce(u.locking, 0) > 0 
          WHEN r.zoneless > 0 THEN 'set the time zone of their source in tic.toml'
          WHEN r.unstamped > 0 THEN 'print a time stamp on the line of each record'
          ELSE 'print a step in each record, and in the step lines of the process that fails' END AS would_help,
-    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, coalesce(f.why, '') AS first_fault_why
+    coalesce(f.remote, 0) AS remote_faults, f.first_fault_origin, coalesce(f.why, '') AS first_fault_why, x.exit_code
 FROM known a
+LEFT JOIN i_wandb_exit x ON x.run_id = a.run_id AND x.attempt = a.attempt
 LEFT JOIN i_attempt_fault f ON f.run_id = a.run_id AND f.attempt = a.attempt
 LEFT JOIN i_unheard u ON u.run_id = a.run_id AND u.attempt = a.attempt
 LEFT JOIN record r ON r.run_id = a.run_id AND r.attempt = a.attempt
