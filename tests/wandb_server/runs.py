@@ -57,6 +57,9 @@ class Run:
         self.upsert_line_count = False
         self.exported_again = False
         self.thinned = False
+        self._sorted: tuple[int, list[dict[str, Any]]] = (-1, [])
+        self._counts: tuple[int, dict[str, int]] = (-1, {})
+        self._version = 0
 
     @property
     def path(self) -> str:
@@ -68,6 +71,7 @@ class Run:
     def put(self, rows: Iterable[Mapping[str, Any]], writer: str = "") -> None:
         """Appends rows as if they had been uploaded."""
         with self.lock:
+            self._version += 1
             lines = self.lines.setdefault(writer, {})
             start = max(lines, default=-1) + 1
             lines.update({start + n: json.dumps(row) for n, row in enumerate(rows)})
@@ -76,6 +80,7 @@ class Run:
         """One request of file_stream."""
         with self.lock:
             self.heartbeats += 1
+            self._version += 1
             for name, part in request.get("files", {}).items():
                 content = {int(part["offset"]) + n: line for n, line in enumerate(part["content"])}
                 if name == HISTORY:
@@ -90,6 +95,7 @@ class Run:
     def rewind(self, step: int) -> None:
         """Rows after `step` are gone."""
         with self.lock:
+            self._version += 1
             for writer, lines in self.lines.items():
                 kept = [line for _, line in sorted(lines.items()) if step_of(json.loads(line)) <= step]
                 self.lines[writer] = dict(enumerate(kept))
@@ -99,8 +105,10 @@ class Run:
     def rows(self) -> list[dict[str, Any]]:
         """Every row, sorted by step; rows of one step in the order of writers and offsets."""
         with self.lock:
-            lines = [line for _, one in sorted(self.lines.items()) for _, line in sorted(one.items())]
-        return sorted((json.loads(line) for line in lines), key=step_of)
+            if self._sorted[0] != self._version:
+                lines = [line for _, one in sorted(self.lines.items()) for _, line in sorted(one.items())]
+                self._sorted = (self._version, sorted((json.loads(line) for line in lines), key=step_of))
+            return self._sorted[1]
 
     def page(self, low: int, high: int, samples: int) -> list[str]:
         """Rows with low <= step < high as the server tells them."""
@@ -128,10 +136,13 @@ class Run:
         rows = self.rows()
         if not rows:
             return None
-        counts: dict[str, int] = {}
-        for row in rows:
-            for key in flat(row):
-                counts[key] = counts.get(key, 0) + 1
+        if self._counts[0] != self._version:
+            counts: dict[str, int] = {}
+            for row in rows:
+                for key in flat(row):
+                    counts[key] = counts.get(key, 0) + 1
+            self._counts = (self._version, counts)
+        counts = self._counts[1]
         keys = {key: {"typeCounts": [{"type": "number", "count": n}]} for key, n in counts.items()}
         return {"sets": [], "lastStep": self.newest_step(), "keys": keys}
 

@@ -30,9 +30,9 @@ from tic_daemon.wandb.wire import Asked
 
 log = logging.getLogger("tic-daemon")
 
-QUEUED_VALUES: Final = 100_000
-"""So many values wait for the tick at most, about 20 MB; then the child waits."""
-TAKEN_VALUES: Final = 40_000
+QUEUED_VALUES: Final = 20_000
+"""So many values wait for the tick at most, about 4 MB; then the child waits."""
+TAKEN_VALUES: Final = 20_000
 """So many go into one tick."""
 REST_S: Final = 3600.0
 """A run that is over and read is looked at again this often: its history is exported hours later."""

@@ -26,8 +26,8 @@ from tic_daemon.wandb.ranges import Ranges
 from tic_daemon.wandb.wire import Begun, Ended, Hello, Message, PageTold, RowTold, RunTold
 
 KIND: Final = "wandb_api"
-DELTA_VALUES: Final = 20_000
-"""Values that go on at a time: about 3 MB, and a commit of some ten milliseconds."""
+DELTA_VALUES: Final = 10_000
+"""Values that go on at a time: about 2 MB."""
 ENDED: Final = frozenset({"finished", "failed", "crashed", "killed", "preempted"})
 _SEEN_TEXT: Final = 1 << 20
 """A reading of steps that lie apart is cut here; what it saw is told up to some step, and it counts for those alone."""
