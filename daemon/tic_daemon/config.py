@@ -55,8 +55,8 @@ CONFIG_NAME = "tic.toml"
 ROLES = ("rollout", "trainer", "driver", "kernel", "scheduler", "unknown")
 STREAMS = ("stdout", "stderr", "")
 
-_WANDB_NAME = r"(?!\.{1,2}(?:/|\Z))[^/\s\x00-\x1f\x7f?#%\\]{1,200}"
-_WANDB_PATH = re.compile(f"{_WANDB_NAME}/{_WANDB_NAME}/{_WANDB_NAME}")
+_WANDB_NAME = re.compile(r"[^/\\#?%:\x00-\x1f\x7f-\x9f]{1,200}")
+"""W&B's own rule for names of entities, projects and runs."""
 _OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2})(?::?(\d{2}))?\Z")
 
 
@@ -328,7 +328,10 @@ def zone_offset(zone: str, at: datetime | None = None) -> int:
 
 def is_run_path(text: str) -> bool:
     """Whether `text` names a run as W&B does: entity/project/id."""
-    return _WANDB_PATH.fullmatch(text) is not None
+    names = text.split("/")
+    return len(names) == 3 and all(
+        _WANDB_NAME.fullmatch(name) and name == name.strip() and name not in (".", "..") for name in names
+    )
 
 
 def glob_match(pattern: str, path: str, base: str = "/") -> bool:

@@ -456,7 +456,9 @@ class Daemon:
             elif self._follower.drained():
                 self._follower.wait(0.05)
         self._pending.extend(self._follower.finish())
-        self._pending.extend(self._wandb.finish(WANDB_S))
+        last = self._wandb.finish(WANDB_S)
+        self._wandb_api.note(last)
+        self._pending.extend(last)
         return self._follower.drained()
 
     def _read_wandb(self, no_more: Callable[[], bool]) -> None:

@@ -27,6 +27,9 @@ from tests.wandb_server import (
 )
 from tic_daemon.config import WandbConfig, WandbRunConfig
 from tic_daemon.scan.events import At
+from tic_daemon.scan.rules import RuleSet
+from tic_daemon.scan.scanner import Scanner
+from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.sources import wandb_api
 from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow
@@ -322,13 +325,24 @@ def test_runs_are_named_by_other_sources(server: WandbServer, tmp_path: Path) ->
         log = SourceRow(7, "wandb_local", "node1", "/ws", "/ws/wandb/run-x", run_hint="r1", run_how="path")
         return SourceDelta(log, events=(WandbRun(At(0, 1, 1), path, "named", mode=mode),))
 
-    hostile = ("", "a/b", "a/b/c/d", "../../x", "a/b/c?x=1", "a/b/c\x1b[31m", "a b/c/d")
+    hostile = ("", "a/b", "a/b/c/d", "../../x", "a/b/c?x=1", "a/b/c\x1b[31m", " a/b/c", "a/../c")
     reads.api.note([told(path) for path in hostile] + [told("lab/grpo/offline", "offline")])
     assert reads.api.settled and not reads.api.take()
     reads.api.note([told(run.path)])
     reads.wait(run.path, 1)
     [source] = reads.sources.values()
     assert (source.kind, source.path, source.run_hint, source.run_how) == ("wandb_api", run.path, "r1", "path")
+    reads.api.stop()
+    reads.events.clear()
+    reads.start()
+    printed = server.add_run("lab/my project/printed", rows(3))
+    line = b"wandb: \xf0\x9f\x9a\x80 View run at https://elsewhere.example/lab/my%20project/runs/printed\n"
+    events = tuple(Scanner(RuleSet.load()).open(SourceTraits()).feed(line))
+    assert [(type(event).__name__, event.at.byte_length) for event in events] == [("WandbNamed", len(line))]
+    log = SourceRow(8, "file", "node1", "/ws", "/ws/trainer.log")
+    reads.api.note([SourceDelta(log, events=events)])
+    reads.wait(printed.path, 1)
+    assert reads.steps(printed.path) == [0, 1, 2], "of the server that the client has, whatever the line says"
     reads.api.stop()
     quiet = reads.start(read=False)
     quiet.note([told(run.path)])

@@ -264,6 +264,20 @@ class EnvSeen:
 
 
 @_value
+class WandbNamed:
+    """A program named the W&B run that it logs to: "entity/project/id", and the address of the server's pages.
+
+    Whose words a log holds is not known: the address is shown, and nothing is ever asked there because of it.
+    """
+
+    table: ClassVar[str] = "wandb_named"
+    at: At
+    run_path: str
+    url: str
+    rule: str
+
+
+@_value
 class SourceRun:
     """From `at.byte_offset` on, this generation belongs to `run` (a record said so)."""
 
@@ -399,6 +413,7 @@ Event = (
     | Compilation
     | BenchMark
     | EnvSeen
+    | WandbNamed
     | SourceRun
     | ProcessSeen
     | StampAfter

@@ -15,7 +15,7 @@ from typing import Final
 
 YIELDS: Final = (
     "fault", "step", "mismatch", "exec_state", "weight_phase", "device", "metric", "timing", "transport", "compile",
-    "bench", "env", "context",
+    "bench", "env", "wandb", "context",
 )  # fmt: skip
 SEVERITIES: Final = ("L", "LH", "N", "S", "E", "I")
 LOCKS: Final = ("always", "if_continues", "never")
@@ -54,6 +54,7 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "compile": frozenset({"compiler", "what", "seconds", "stage"}),
     "bench": frozenset({"what"}),
     "env": frozenset(),
+    "wandb": frozenset(),
     "context": frozenset({"denies", "denies_for"}),
 }
 

@@ -65,6 +65,7 @@ _TEXTS: Final = {
 _GROUPS: Final = {
     "device": {"bus": "a device line names a PCI bus id"},
     "env": {"name": "an env line names a variable", "value": "an env line shows its value"},
+    "wandb": dict.fromkeys(("url", "entity", "project", "id"), "a wandb line names server, entity, project and run"),
 }
 _TEMPLATES: Final = ("claimed", "observed", "phase", "level", "version", "duration", "seconds", "transport", "compiler")
 

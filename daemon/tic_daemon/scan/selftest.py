@@ -24,6 +24,7 @@ from tic_daemon.scan.events import (
     StepEvent,
     Timing,
     Transport,
+    WandbNamed,
     WeightPhase,
 )
 from tic_daemon.scan.rule import Rule
@@ -109,7 +110,9 @@ def _yielded(rule: Rule, events: list[Event], *, acting: bool) -> list[Event]:
     for event in events:
         if isinstance(event, Fault):
             own = rule.yields == "fault" and event.kind == rule.name and (event.verdict == "confirmed" or not acting)
-        elif isinstance(event, (StepEvent, ExecState, WeightPhase, Transport, Compilation, BenchMark, EnvSeen)):
+        elif isinstance(
+            event, (StepEvent, ExecState, WeightPhase, Transport, Compilation, BenchMark, EnvSeen, WandbNamed)
+        ):
             own = event.rule == rule.name
         elif isinstance(event, Mismatch):
             own = rule.yields == "mismatch"

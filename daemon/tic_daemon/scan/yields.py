@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import unquote
 
 from tic_daemon.scan.events import (
     At,
@@ -18,6 +19,7 @@ from tic_daemon.scan.events import (
     StepEvent,
     Timing,
     Transport,
+    WandbNamed,
     WeightPhase,
 )
 from tic_daemon.scan.rule import Rule
@@ -135,10 +137,15 @@ def _env(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMake
     return [EnvSeen(make(rule.stream, _who(rule, hit), None), hit["name"] or "", (hit["value"] or "")[:500], rule.name)]
 
 
+def _wandb(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
+    path = "/".join(unquote(hit[name] or "") for name in ("entity", "project", "id"))
+    return [WandbNamed(make(rule.stream, _who(rule, hit), None), path, hit["url"] or "", rule.name)]
+
+
 _READERS: Final[Mapping[str, Callable[[Rule, re.Match[str], str, str, AtMaker], list[Event]]]] = {
     "step": step_events, "metric": step_events, "device": _device, "exec_state": _exec_state,
     "weight_phase": _weight_phase, "timing": _timing,
-    "transport": _transport, "compile": _compilation, "bench": _bench, "env": _env,
+    "transport": _transport, "compile": _compilation, "bench": _bench, "env": _env, "wandb": _wandb,
 }  # fmt: skip
 
 

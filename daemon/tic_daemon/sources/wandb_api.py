@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from tic_daemon.config import WandbConfig, is_run_path
+from tic_daemon.scan.events import WandbNamed
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.store.tick import Key
 from tic_daemon.wandb.events import WandbRow, WandbRun
@@ -34,6 +35,8 @@ QUEUED_VALUES: Final = 20_000
 """So many values wait for the tick at most, about 4 MB; then the child waits."""
 TAKEN_VALUES: Final = 20_000
 """So many go into one tick."""
+LINGER_S: Final = 150.0
+"""A run that is over is read at its usual pace for so long: what it lacks then counts as missing, no longer as late."""
 REST_S: Final = 3600.0
 """A run that is over and read is looked at again this often: its history is exported hours later."""
 RETRY_S: Final = 900.0
@@ -88,7 +91,8 @@ class WandbApi:
         self._sources = {number: row for number, row in (sources or {}).items() if row.kind == KIND}
         if config.read:
             for run in config.runs:
-                self._add(Named(run.path, root, run.run, "config" if run.run else "", "tic.toml names it"))
+                hint, how = (run.run, "config") if run.run else (run.path.rpartition("/")[2], "path")
+                self._add(Named(run.path, root, hint, how, "tic.toml names it"))
             for row in self._sources.values():
                 self._add(Named(row.path, row.root, row.run_hint, row.run_how, row.why))
 
@@ -102,7 +106,9 @@ class WandbApi:
             if delta.source.kind == KIND:
                 continue
             for event in delta.events:
-                if isinstance(event, WandbRun) and event.mode != "offline":
+                if isinstance(event, WandbNamed) or (
+                    isinstance(event, WandbRun) and (event.mode != "offline" or event.synced)
+                ):
                     row = delta.source
                     self._add(Named(event.run_path, row.root, row.run_hint, row.run_how, f"named in {row.path}"))
                 if isinstance(event, WandbRun | WandbRow):
@@ -151,7 +157,9 @@ class WandbApi:
         if not is_run_path(named.path):
             return
         with self._lock:
-            if named.path in self._targets:
+            if (known := self._targets.get(named.path)) is not None:
+                if known.named.run_how != "config":
+                    known.named = named
                 return
             if len(self._targets) >= MOST_RUNS:
                 self._say(f"W&B: more than {MOST_RUNS} runs are named; {named.path[:100]} is not read through the API")
@@ -237,11 +245,12 @@ class WandbApi:
         return ReadingChild(self._environ, stopped=self._stop.is_set)
 
     def _read(self, child: ReadingChild, target: Target) -> None:
-        full = target.final or target.full_at == 0 or time.time() - target.full_at > self._config.full_s
-        first = 0 if full else target.upto
-        self._from(child, target, first)
-        if first > 0 and target.state in ENDED and not target.final and child.alive:
+        full = target.full_at == 0 or time.time() - target.full_at > self._config.full_s
+        self._from(child, target, 0 if full else target.upto)
+        if child.alive and not full and target.state in ENDED and not target.final:
             self._from(child, target, 0)  # it has ended: all of it once more
+        elif child.alive and full and self._last_round:
+            self._from(child, target, target.upto)  # a second look at the end, where the server may lack steps
 
     def _from(self, child: ReadingChild, target: Target, first: int) -> None:
         """The steps from `first` on, and once more what seems missing."""
@@ -282,7 +291,7 @@ class WandbApi:
             elif after != "ok":
                 pause = min(RETRY_S, self._config.every_s * 2 ** min(fails - 1, 10))
             else:
-                pause = REST_S if target.final else self._config.every_s
+                pause = REST_S if self._rests(target) else self._config.every_s
             self._due[target.path] = time.monotonic() + pause
         if after == "no_account":
             self._say(f"W&B histories are not read through the API: {(two or one).detail}")
@@ -290,6 +299,15 @@ class WandbApi:
             log.info("W&B: %s could not be read: %s", target.path, (two or one).detail)
         elif after == "ok":
             self._said = ""
+
+    def _rests(self, target: Target) -> bool:
+        """Whether a run is over, read, and looked at after the time that its last rows may take to arrive."""
+        if not target.final:
+            target.ended_at = None
+            return False
+        now = time.monotonic()
+        target.ended_at = target.ended_at or now
+        return now - target.ended_at > LINGER_S
 
     def _say(self, what: str) -> None:
         if what != self._said:

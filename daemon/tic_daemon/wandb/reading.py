@@ -43,7 +43,7 @@ RETRIES: Final = {
 """The client's own would wait up to 26 minutes for one page. What the environment says already stays."""
 
 MEMORY: Final = {"GOMEMLIMIT": "48MiB", "GOGC": "50"}
-"""wandb-core is a Go program: it collects its garbage sooner, for little CPU, rather than grow to twice what it holds."""
+"""wandb-core is a Go program: it collects its garbage sooner rather than grow to twice what it holds."""
 
 _LEFT_OUT: Final = ("WANDB_SERVICE", "WANDB_MODE", "WANDB_RUN_ID", "WANDB_RUN_GROUP", "WANDB_RESUME", "WANDB_DISABLED")
 

@@ -53,7 +53,7 @@ class Named:
 
 
 class Target:
-    """See the module. Not thread-safe.
+    """See the module. Not thread-safe, but that `named` may be set from any thread; the next delta has it.
 
     Args:
         host: as in all rows. stored: (_step, digest) of the rows that the store has of it.
@@ -70,9 +70,9 @@ class Target:
         self.path = named.path
         number = source_id(host, KIND, named.path)
         row = source or SourceRow(number, KIND, host, named.root, named.path, first_seen_at=utcnow())
-        if source is None or (named.run_hint and not source.run_hint):
-            row = replace(row, run_hint=named.run_hint, run_how=named.run_how, why=named.why, root=named.root)
         self.source = row
+        self.named = named
+        self._name()
         self.count = cursor.byte_offset if cursor else 0
         self.known = Ranges()
         self.held: set[tuple[int | None, str]] = set()
@@ -89,6 +89,17 @@ class Target:
         self.state = ""
         self.before: Reading | None = None
         self.turn = 0
+        self.ended_at: float | None = None
+
+    def _name(self) -> None:
+        """Takes over whose the run is, if that was not known, or if tic.toml says it."""
+        row, named = self.source, self.named
+        if (not row.run_hint and named.run_hint) or (named.run_how == "config" and row.run_how != "config"):
+            self.source = replace(
+                row, run_hint=named.run_hint, run_how=named.run_how, why=named.why, root=named.root or row.root
+            )
+        elif not row.why:
+            self.source = replace(row, why=named.why)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -136,6 +147,7 @@ class Target:
 
     def delta(self, events: Sequence[WandbEvent], *, error: str = "", read: int = 0) -> SourceDelta:
         """Events with the cursor that says that they are stored."""
+        self._name()
         self.source = replace(
             self.source,
             bytes_size=self.count,

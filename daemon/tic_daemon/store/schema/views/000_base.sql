@@ -133,6 +133,14 @@ SELECT * FROM bench_mark
 WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
+CREATE OR REPLACE VIEW b_wandb_named AS
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM wandb_named
+WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+UNION ALL
+SELECT * FROM wandb_named
+WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
+
 CREATE OR REPLACE VIEW b_env_seen AS
 SELECT * REPLACE (NULL::BIGINT AS prov) FROM env_seen
 WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
