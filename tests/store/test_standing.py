@@ -5,10 +5,10 @@ Record and fault of `test_check` at offset n are n seconds after 12:00:00; the l
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,10 @@ from tests.compare.ptfile import f32, mask, write
 from tests.store.test_check import BEGAN, DIES, FAULTED, SECOND, WELL, empty, end, fault, log, record  # noqa: F401
 from tic_daemon.cli import main
 from tic_daemon.evidence.judge import Standing
+from tic_daemon.scan.events import Mismatch
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import Reader, open_reader
+from tic_daemon.store.rows import SourceDelta, source_id
 from tic_daemon.store.standing import standing
 from tic_daemon.store.writer import Writer
 
@@ -30,38 +32,45 @@ def _base_schema_only() -> None:
     """Not here: the public views are what is asked."""
 
 
+def _log(run: str, *events: Any, name: str = "", **changes: Any) -> SourceDelta:
+    """A log of one run, with the records of `test_check` as that run's."""
+    own = [dataclasses.replace(event, run=run) if isinstance(event, Mismatch) else event for event in events]
+    return log(*own, name=name or f"{run}.log", run_hint=run, **changes)
+
+
 @pytest.fixture(scope="module")
-def stores(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> dict[str, Path]:  # noqa: F811
-    """One store a story, each written once."""
-    stories: dict[str, dict[str, Any]] = {
-        "well": {"deltas": [log(*WELL)]},
-        "faulted": {"deltas": [log(*FAULTED)]},
-        "stepless": {"deltas": [log(*WELL, fault(100, None))]},  # type: ignore[arg-type]
-        "died": {"deltas": [log(*WELL, end(60, 3), fault(100, 4, DIES, "Fatal Python error: Segmentation fault"))]},
-        "unread": {"deltas": [log(*WELL, read=400, bytes_size=4_000_000)]},
-        "again": {"deltas": [log(*FAULTED), log(record(10, 9), end(20, 9), name="b.log")], "attempts": [SECOND]},
-    }  # fmt: skip
-    found = {}
-    for name, story in stories.items():
-        found[name] = tmp_path_factory.mktemp(name)
-        shutil.copytree(empty / ".tic", found[name] / ".tic")
-        writer = Writer.open(StoreLayout.find(found[name]))
-        writer.commit(story["deltas"], marks=(), attempts=story.get("attempts", ()), began_at=BEGAN, lag_us=0)
-        writer.close()
+def store(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:  # noqa: F811
+    """One store with a run for each story."""
+    found = tmp_path_factory.mktemp("standing")
+    shutil.copytree(empty / ".tic", found / ".tic")
+    cut = ((source_id("node7", "file", "/jobs/again.log"), 0, 1000),)
+    second = dataclasses.replace(SECOND, run_id="again", cut=cut)
+    writer = Writer.open(StoreLayout.find(found))
+    writer.commit(
+        [
+            _log("well", *WELL),
+            _log("faulted", *FAULTED),
+            _log("stepless", *WELL, fault(100, None)),  # type: ignore[arg-type]
+            _log("died", *WELL, end(60, 3), fault(100, 4, DIES, "Fatal Python error: Segmentation fault")),
+            _log("unread", *WELL, read=400, bytes_size=4_000_000),
+            _log("again", *FAULTED),
+            _log("again", record(10, 9), end(20, 9), name="b.log"),
+        ],
+        marks=(), attempts=[second], began_at=BEGAN, lag_us=0,
+    )  # fmt: skip
+    writer.close()
     return found
 
 
 @pytest.fixture(scope="module")
-def readers(stores: dict[str, Path]) -> Iterator[dict[str, Reader]]:
-    """One reader a store; opening one takes longer than all questions."""
-    with ExitStack() as stack:
-        found = {name: open_reader(place) for name, place in stores.items()}
-        for reader in found.values():
-            stack.callback(reader.close)
-        yield found
+def reader(store: Path) -> Iterator[Reader]:
+    """Opened once: that takes longer than all questions."""
+    found = open_reader(store)
+    yield found
+    found.close()
 
 
-def ask(reader: Reader, step: int | None, after_s: float | None, run: str = "r1") -> tuple[Standing, str]:
+def ask(reader: Reader, run: str, step: int | None, after_s: float | None) -> tuple[Standing, str]:
     time = None if after_s is None else BEGAN.replace(tzinfo=UTC) + timedelta(seconds=after_s)
     return standing(reader, run, step, time)
 
@@ -86,36 +95,38 @@ def ask(reader: Reader, step: int | None, after_s: float | None, run: str = "r1"
         ("died", 6, None, Standing.SUSPECT, "voids its step"),
         ("died", 7, None, Standing.CLEAR, "no fault"),
         ("died", None, None, Standing.SUSPECT, "voids its step"),
+        ("stepless", 2, None, Standing.LOCKED, "order unknown"),
+        ("stepless", 2, 50, Standing.SUSPECT, "by time alone"),
         ("unread", 2, None, Standing.UNKNOWN, "not read yet"),
     ],
 )
 def test_step_and_time(
-    readers: dict[str, Reader], story: str, step: int | None, after_s: float | None, expected: Standing, words: str
+    reader: Reader, story: str, step: int | None, after_s: float | None, expected: Standing, words: str
 ) -> None:
-    found, why = ask(readers[story], step, after_s)
+    found, why = ask(reader, story, step, after_s)
     assert found is expected and words in why, why
 
 
-def test_a_run_that_no_store_knows(readers: dict[str, Reader]) -> None:
-    found, why = ask(readers["well"], 1, None, run="r2\x1b")
+def test_a_run_that_no_store_knows(reader: Reader) -> None:
+    found, why = ask(reader, "r2\x1b", 1, None)
     assert found is Standing.UNKNOWN and "no run r2\\x1b" in why
 
 
-def test_a_fault_of_an_older_attempt_locks_no_later_one(readers: dict[str, Reader]) -> None:
+def test_a_fault_of_an_older_attempt_locks_no_later_one(reader: Reader) -> None:
     """The second attempt was declared without a time: a dump may be of either, whatever its own time is."""
-    assert ask(readers["again"], 9, None)[0] is Standing.LOCKED
-    assert ask(readers["again"], 2, None)[0] is Standing.CLEAR
+    assert ask(reader, "again", 9, None)[0] is Standing.LOCKED
+    assert ask(reader, "again", 2, None)[0] is Standing.CLEAR
 
 
-def test_a_zone_is_understood(readers: dict[str, Reader]) -> None:
+def test_a_zone_is_understood(reader: Reader) -> None:
     early = datetime.fromisoformat("2026-11-29T17:31:00+05:30")
-    assert standing(readers["faulted"], "r1", None, early)[0] is Standing.SUSPECT, "12:01:00 UTC, 40 s before the fault"
+    assert standing(reader, "faulted", None, early)[0] is Standing.SUSPECT, "12:01:00 UTC, 40 s before the fault"
     late = datetime.fromisoformat("2026-11-29T13:01:00+00:00")
-    assert standing(readers["faulted"], "r1", None, late)[0] is Standing.LOCKED
+    assert standing(reader, "faulted", None, late)[0] is Standing.LOCKED
 
 
 def test_the_command_asks_the_store(
-    stores: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     paths = [
@@ -126,7 +137,7 @@ def test_the_command_asks_the_store(
         for place, path in enumerate(paths):
             receipt = {"host": "n", "pid": place, "produced_at": at, "command": "score"}
             told = {
-                "run": "r1",
+                "run": "faulted",
                 "step": step,
                 "basis": "raw",
                 "policy_version": 1,
@@ -134,7 +145,7 @@ def test_the_command_asks_the_store(
                 "producer": receipt,
             }
             path.with_name(path.name + ".meta.json").write_text(json.dumps(told))
-        code = main(["compare", *map(str, paths), "--at", str(stores["faulted"]), "--no-report"])
+        code = main(["compare", *map(str, paths), "--at", str(store), "--no-report"])
         return code, capsys.readouterr().out
 
     code, out = said(5, "2026-11-29T12:30:00Z")
