@@ -47,6 +47,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--plant", default="", metavar="WHAT", help="B holds this planted error: prove the criterion with it"
     )
+    for side in "ab":
+        parser.add_argument(
+            f"--repeat-{side}", type=Path, nargs="+", default=[], metavar="FILE",
+            help=f"side {side.upper()} scored again, same tokens and policy: its noise",
+        )  # fmt: skip
     faults = parser.add_mutually_exclusive_group()
     faults.add_argument("--at", metavar="PATH", help="workspace whose store knows the run: are its numbers locked?")
     faults.add_argument("--faults", choices=("none",), help="declare that no CUDA fault stands before the numbers")
@@ -76,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     declared = Declared(
         args.basis, args.policy, args.tokens, Goal(args.goal), args.criterion, args.planted, args.plant,
         Standing.CLEAR if args.faults == "none" else Standing.UNKNOWN, reporting.DECLARED if args.faults else "",
-        args.run_name, args.step, args.intervention,
+        args.run_name, args.step, args.intervention, tuple(args.repeat_a), tuple(args.repeat_b),
     )  # fmt: skip
     found = compare(args.a, args.b, declared)
     if args.at is not None:

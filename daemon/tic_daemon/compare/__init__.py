@@ -15,6 +15,7 @@
     terms.py, runs.py, means.py   what the numbers are made of
     figures.py      the numbers of a pair of sides
     signs.py        diagnostics, never verdicts
+    noise.py        the floor of one side from its repeats
     criteria.py     a frozen criterion and its planted error
     comparison.py   one comparison from files to verdict
     reporting.py    the report, the summary and the `[mismatch]` record

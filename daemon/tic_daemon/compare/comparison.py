@@ -18,6 +18,7 @@ from tic_daemon.compare.align import Alignment, align, input_digest
 from tic_daemon.compare.criteria import Criterion, criterion, planted
 from tic_daemon.compare.figures import POSITIVE, Figures, measure
 from tic_daemon.compare.manifests import Claims, claims
+from tic_daemon.compare.noise import Floor, floor
 from tic_daemon.compare.opened import Opened
 from tic_daemon.compare.reading import Reading, token_file
 from tic_daemon.compare.sides import Sequence, Side
@@ -43,6 +44,7 @@ class Declared:
         plant: what error was planted in side B, if this run is to prove a criterion.
         standing: towards faults. standing_why: who says so.
         run, step, intervention: as in a `[mismatch]` record.
+        repeats_a, repeats_b: the same side scored again, for its noise.
     """
 
     basis: str | None = None
@@ -57,6 +59,8 @@ class Declared:
     run: str | None = None
     step: int | None = None
     intervention: str | None = None
+    repeats_a: tuple[Path, ...] = ()
+    repeats_b: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +82,7 @@ class Comparison:
     verdict: Verdict
     inputs: str
     through: Mapping[str, Any]
+    floors: tuple[Floor | None, Floor | None] = (None, None)
 
     @property
     def made_at(self) -> datetime | None:
@@ -137,9 +142,13 @@ def compare(a: Path, b: Path | None, declared: Declared | None = None) -> Compar
         not_planted = planted(declared.planted, through)
     facts = _facts(left, right, claims_a, claims_b, declared, alignment, figures, bound, not not_planted)
     verdict = _planting(facts) if declared.plant else judge(facts)
+    floors = tuple(
+        floor(name, side.part, [Path(side.path), *repeats]) if repeats else None
+        for name, side, repeats in (("A", left, declared.repeats_a), ("B", right, declared.repeats_b))
+    )
     return Comparison(
         _id(left, right, declared, claims_a, claims_b, through), left, right, claims_a, claims_b, declared, alignment,
-        figures, shown, bound, not_planted, facts, verdict, inputs, through,
+        figures, shown, bound, not_planted, facts, verdict, inputs, through, (floors[0], floors[1]),
     )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from tic_daemon.compare.blocks import Place
 from tic_daemon.compare.comparison import COMPARATOR, Comparison
 from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.manifests import Claims
+from tic_daemon.compare.noise import says
 from tic_daemon.compare.sides import Side
 from tic_daemon.evidence.exit_codes import WORDS
 from tic_daemon.evidence.judge import Goal, Relation, Standing
@@ -120,6 +121,7 @@ def _observed(found: Comparison) -> Json:
         "places": {name: _at(place) for name, place in own.places.items()},
         "undefined": dict(own.undefined),
         "signs": asdict(found.signs) if found.signs else None,
+        "noise": {own.side: asdict(own) for own in found.floors if own is not None},
         "sequences": [asdict(row) for row in own.per_sequence],
     }
 
@@ -150,12 +152,19 @@ def proved(found: Comparison) -> list[str]:
         words.append(f"no CUDA fault stands before the numbers ({found.declared.standing_why})")
     if found.facts.planted:
         words.append("the criterion judged a planted error FAIL through the same readers, types and program")
+    words += noise_words(found)
     for own in found.signs.siblings if found.signs else ():
         if own.tokens and not own.mismatched:
             words.append(
                 f"side {own.side}: {own.pairs} pairs of siblings agree bit for bit over {own.tokens} shared tokens"
             )
     return words
+
+
+def noise_words(found: Comparison) -> list[str]:
+    """What repeats of the sides say of their difference."""
+    own = found.figures
+    return says(*found.floors, own.mismatched, own.metrics["logprob_mae"]) if own else []
 
 
 def facts_clear(found: Comparison) -> bool:
@@ -179,6 +188,9 @@ def not_proven(found: Comparison) -> list[str]:
         words.append("that the criterion is older than the numbers")
     if facts.bound is not None and not facts.planted:
         words.append(f"that the criterion can fail: {found.not_planted}")
+    if None in found.floors:
+        lacking = " and ".join(name for name, own in zip("AB", found.floors, strict=True) if own is None)
+        words.append(f"the noise of side {lacking}: no repeats")
     words.append(f"cannot be inferred: {CANNOT_INFER[found.declared.goal]}")
     return words
 
@@ -229,12 +241,15 @@ def record(found: Comparison, report: str, metric: str = "logprob_mae") -> str:
     claims_a, claims_b = found.claims_a, found.claims_b
     value = found.figures.metrics.get(metric) if found.figures else None
     inputs = found.inputs or (claims_a.inputs if claims_a.inputs == claims_b.inputs else None)
+    floors = [own.value if own else None for own in found.floors]
+    known = metric == "logprob_mae" and None not in floors
+    noise = repr(max(value or 0.0 for value in floors)) if known else None
     scope = found.agreed("scope") or ("fixed-input" if found.facts.inputs is Relation.EQUAL else None)
     fields = {
         "run": found.agreed("run"), "step": found.agreed("step"), "policy": found.agreed("policy"), "input": inputs,
         "phase": found.agreed("phase"), "rank": found.agreed("rank"), "repeat": found.agreed("repeat"), "scope": scope,
         "intervention": found.agreed("intervention"), "metric": metric, "value": None if value is None else repr(value),
-        "reference": found.b.path + (f"#{found.b.part}" if found.b.part else ""), "self_repeat": None,
+        "reference": found.b.path + (f"#{found.b.part}" if found.b.part else ""), "self_repeat": noise,
         "report": report or None, "classification": None, "producer": "tic",
     }  # fmt: skip
     said = [f"{key}={_quoted('unknown' if value is None else str(value))}" for key, value in fields.items()]
