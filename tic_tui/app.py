@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tic_tui import terminal
 
@@ -27,6 +27,7 @@ from tic_tui.mailbox import Mailbox  # noqa: E402
 from tic_tui.messages import (  # noqa: E402
     Arrived,
     FaultsFetched,
+    FindingsFetched,
     Link,
     LinkChanged,
     MarksSeen,
@@ -35,6 +36,7 @@ from tic_tui.messages import (  # noqa: E402
     QueryFailed,
     RunFetched,
     RunsFetched,
+    StateFetched,
     ThemesRead,
 )
 from tic_tui.model import Demand, FaultsView, MismatchesView, RunsView, RunView  # noqa: E402
@@ -44,6 +46,10 @@ from tic_tui.saying import Sayer, Saying  # noqa: E402
 from tic_tui.screens.base import Drawn, View  # noqa: E402
 from tic_tui.screens.runs import RunsScreen  # noqa: E402
 from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
+
+if TYPE_CHECKING:
+    from tic_tui.execution import Item
+    from tic_tui.lanes import StateView
 
 _AGES_S = 2.0
 
@@ -63,6 +69,12 @@ def _mismatches_screen() -> View:
     from tic_tui.screens.mismatches import MismatchesScreen  # noqa: PLC0415
 
     return MismatchesScreen()
+
+
+def _state_screen() -> View:
+    from tic_tui.screens.state import StateScreen  # noqa: PLC0415
+
+    return StateScreen()
 
 
 def _faults_screen() -> View:
@@ -88,6 +100,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         bindings.RUNS: RunsScreen,
         bindings.RUN: _run_screen,
         bindings.MISMATCHES: _mismatches_screen,
+        bindings.STATE: _state_screen,
         bindings.FAULTS: _faults_screen,
     }
     DEFAULT_MODE = bindings.RUNS
@@ -187,6 +200,11 @@ class TicApp(App[str | None], inherit_bindings=False):
         return self.readings.mismatches
 
     @property
+    def state_view(self) -> StateView | None:
+        """As `runs_view`, of screen 4."""
+        return self.readings.state
+
+    @property
     def faults_view(self) -> FaultsView | None:
         """As `runs_view`, of screen 5."""
         return self.readings.faults
@@ -243,8 +261,18 @@ class TicApp(App[str | None], inherit_bindings=False):
             self.run_missing = message.view is None
             self._take("faults", message.view)
 
+    def on_state_fetched(self, message: StateFetched) -> None:
+        if message.run_id == self.selected_run:
+            self.run_missing = message.view is None
+            self._take("state", message.view)
+
     def on_marks_seen(self, message: MarksSeen) -> None:
         self.saying.acknowledge(message.ids)
+
+    def on_findings_fetched(self, message: FindingsFetched) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, View) and screen.is_mounted:
+                screen.take_findings(message.ids, message.rows)
 
     def on_query_failed(self, message: QueryFailed) -> None:
         self.tell(f"the store cannot answer: {message.detail}", "gap")
@@ -269,6 +297,7 @@ class TicApp(App[str | None], inherit_bindings=False):
             self.selected_run, self._metric, self.run_missing = run_id, "", False
             self.readings.forget("run")
             self.readings.forget("faults")
+            self.readings.forget("state")
 
     async def go(self, mode: str) -> None:
         """To one of the numbered screens itself, not to a record that was opened from it before."""
@@ -284,6 +313,16 @@ class TicApp(App[str | None], inherit_bindings=False):
         # From screen 2 itself, for example by the palette, no screen is resumed that would ask for it.
         self.demand_changed()
         self._draw()
+
+    async def show_state(self, item: Item | None = None) -> None:
+        """To screen 4; with an item, to its place there."""
+        from tic_tui.screens.state import StateScreen  # noqa: PLC0415
+
+        if item is not None:
+            self.select_run(str(item.run_id))
+        await self.go(bindings.STATE)
+        if item is not None and isinstance(view := self.view, StateScreen):
+            view.point_at(item)
 
     async def show_mismatches(self, *, run_id: str | None = None, ask: bool = False) -> None:
         """To screen 3: of this run, or as it was left; `ask` opens the filter dialog there."""

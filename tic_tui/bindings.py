@@ -23,10 +23,10 @@ from tic_daemon.errors import ConfigError
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-RUNS, RUN, MISMATCHES, FAULTS, INSPECT = "runs", "run", "mismatches", "faults", "inspect"
+RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT = "runs", "run", "mismatches", "state", "faults", "inspect"
 HELP, MARK, FILTER, PALETTE = "help", "mark", "filter", "palette"
-SCREENS: Final = (RUNS, RUN, MISMATCHES, FAULTS, INSPECT, HELP, MARK, FILTER, PALETTE)
-_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, FAULTS, INSPECT})
+SCREENS: Final = (RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, HELP, MARK, FILTER, PALETTE)
+_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT})
 _SEARCHES: Final = frozenset({HELP, FILTER, PALETTE})
 
 
@@ -61,9 +61,10 @@ def _key(
 
 TABLE: Final[tuple[Key, ...]] = (
     _key("open", "enter", "open", "Go one level deeper: run, then record, with the bytes it came from.",
-         {RUNS, RUN, MISMATCHES, FAULTS}, footer=1),
-    _key("back", "escape backspace", "back", "Return to where you came from.", {RUN, MISMATCHES, FAULTS, INSPECT},
-         footer=2),
+         {RUNS, RUN, MISMATCHES, STATE, FAULTS}, footer=1),
+    _key("open_finding", "enter", "finding", "Open the finding in whose state the number was made.", {INSPECT}),
+    _key("back", "escape backspace", "back", "Return to where you came from.",
+         {RUN, MISMATCHES, STATE, FAULTS, INSPECT}, footer=2),
     _key("inconclusive", "i", "mark", "Mark the run, attempt or record inconclusive; a reason is required.",
          _VIEWS, writing=True, footer=3),
     _key("note", "m", "note", "Attach a note to the run, attempt or record; a text is required.", _VIEWS,
@@ -78,10 +79,11 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("drop", "d delete", "drop filter", "Remove the chosen filter.", {MISMATCHES}, footer=14),
     _key("all_runs", "w", "all/one run", "Show the records of all runs, or of the one under the cursor.", {MISMATCHES},
          footer=20),
-    _key("follow", "f", "follow", "Follow the newest lines again after scrolling back.", {RUN, MISMATCHES}, footer=10),
+    _key("follow", "f", "follow", "Follow the newest lines again after scrolling back.",
+         {RUN, MISMATCHES, STATE}, footer=10),
     _key("next_fault", "e", "next fault", "To the next fault; from the run or the list of runs to its first one.",
-         {RUNS, RUN, FAULTS, INSPECT}, footer=6),
-    _key("previous_fault", "E", "prev fault", "To the fault before.", {RUNS, RUN, FAULTS, INSPECT}),
+         {RUNS, RUN, STATE, FAULTS, INSPECT}, footer=6),
+    _key("previous_fault", "E", "prev fault", "To the fault before.", {RUNS, RUN, STATE, FAULTS, INSPECT}),
     _key("fold", "o", "unfold", "Show or hide the copies of a line, and the lines of processes that say the same.",
          {FAULTS}, footer=8),
     _key("previous_attempt", "less_than_sign", "older attempt", "The faults of the attempt before.", {FAULTS},
@@ -91,7 +93,7 @@ TABLE: Final[tuple[Key, ...]] = (
          _VIEWS, footer=11),
     _key("metric", "p", "next metric", "Plot the next metric of this run.", {RUN}, footer=17),
     _key("next_panel", "tab", "next panel", "Move between the lists of this screen.",
-         {RUN, MISMATCHES, FAULTS}, footer=18),
+         {RUN, MISMATCHES, FAULTS, INSPECT}, footer=18),
     _key("copy", "y", "copy", "Copy what is selected, with its place (OSC 52, and a file as the fallback).", _VIEWS,
          footer=12),
     _key("copy_hint", "Y", "copy hint", "Copy what the line on the connection offers, such as an ssh command.", _VIEWS),
@@ -105,17 +107,30 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("list_down", "down", "down", "One line down in the list.", _SEARCHES),
     _key("list_page_up", "pageup", "page up", "One page up in the list.", _SEARCHES),
     _key("list_page_down", "pagedown", "page down", "One page down in the list.", _SEARCHES),
-    _key("left", "left", "left", "Scroll left; in the table of mismatches: choose the column on the left.",
-         {INSPECT, MISMATCHES}),
-    _key("right", "right", "right", "Scroll right; in the table of mismatches: choose the column on the right.",
-         {INSPECT, MISMATCHES}),
+    _key("left", "left", "left", "Scroll left; of mismatches: the column on the left; of states: the change before.",
+         {INSPECT, MISMATCHES, STATE}),
+    _key("right", "right", "right", "Scroll right; of mismatches: the column on the right; of states: the next change.",
+         {INSPECT, MISMATCHES, STATE}),
+    _key("zoom_in", "plus equals_sign", "zoom in", "Show half as much of the axis, round the cursor.", {STATE},
+         footer=2),
+    _key("zoom_out", "minus", "zoom out", "Show twice as much of the axis.", {STATE}, footer=2),
+    _key("zoom_whole", "0", "all of it", "Show all of the axis.", {STATE}, footer=13),
+    _key("pan_left", "H shift+left", "pan left", "Move along the axis by half of what is shown.", {STATE}),
+    _key("pan_right", "L shift+right", "pan right", "Move along the axis by half of what is shown.", {STATE}),
+    _key("axis", "v", "time/place", "The axis by time, or by place in the log.", {STATE}, footer=2),
+    _key("previous_teller", "less_than_sign", "prev process", "What the process or server before told of its state.",
+         {STATE}),
+    _key("next_teller", "greater_than_sign", "next process", "What the next process or server told of its state.",
+         {STATE}, footer=5),
     _key("more", "plus equals_sign", "more lines", "Show more of the file round the record.", {INSPECT}, footer=4),
     _key("fewer", "minus", "fewer lines", "Show less of the file round the record.", {INSPECT}),
     _key("show_runs", "1", "runs", "The list of runs.", _VIEWS),
     _key("show_run", "2", "run", "The run under the cursor of the list, else the one selected last.", _VIEWS),
     _key("show_mismatches", "3", "mismatches", "All mismatch records, with filters.", _VIEWS, footer=7),
+    _key("show_state", "4", "state", "The run's execution state and weights over time; from a record: its place there.",
+         _VIEWS, footer=9),
     _key("show_faults", "5", "faults", "The run's faults: the first, what followed on each rank, all.", _VIEWS,
-         footer=9),
+         footer=8),
     _key("palette", "colon ctrl+p", "palette", "Find an action, run, metric, screen or theme by a few letters.", _VIEWS,
          footer=16),
     _key("mouse", "f2", "mouse", "Turn the mouse on or off; off leaves selecting to the terminal.", _VIEWS),

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.message import Message
 
 from tic_tui.fault_reading import FaultsReading
-from tic_tui.messages import FaultsFetched, MismatchesFetched, RunFetched, RunsFetched
+from tic_tui.messages import FaultsFetched, MismatchesFetched, RunFetched, RunsFetched, StateFetched
 from tic_tui.model import Demand, Mismatch, build
 from tic_tui.reading import Ask, News, RunReading, RunsReading
 from tic_tui.record_reading import MismatchesReading
+from tic_tui.state_reading import StateReading
 from tic_tui.windows import Scope
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 KEPT: Final = 6  # readings of runs and filter stacks, so that coming back to one costs what is new
 _NAMES: Final = tuple(f.name for f in fields(Mismatch))
 
-Reading = RunsReading | RunReading | MismatchesReading | FaultsReading
+Reading = RunsReading | RunReading | MismatchesReading | FaultsReading | StateReading
 
 
 class Desk:
@@ -51,6 +52,8 @@ class Desk:
             message = MismatchesFetched(reading.view(self.reader, ask))
         elif isinstance(reading, FaultsReading):
             message = FaultsFetched(demand.run_id or "", reading.view(self.reader, ask))
+        elif isinstance(reading, StateReading):
+            message = StateFetched(demand.run_id or "", reading.view(self.reader, ask))
         else:
             message = RunsFetched(reading.view(self.reader, ask))
         self._last = reading
@@ -64,6 +67,8 @@ class Desk:
             return self._keep(run, RunReading(run))
         if demand.screen == "faults" and run is not None:
             return self._keep(("faults", run), FaultsReading(run))
+        if demand.screen == "state" and run is not None:
+            return self._keep(("state", run), StateReading(run))
         return self._keep(None, RunsReading())
 
     def _keep(self, name: Any, new: Reading) -> Reading:

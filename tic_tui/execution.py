@@ -61,6 +61,22 @@ class PhaseChange:
     byte_offset: int
     event_at: datetime | None
     observed_at: datetime
+    byte_length: int = 0
+    duration_s: float | None = None
+    keeps_kv: bool | None = None  # an update that keeps the KV cache on purpose
+    finding: Safe | None = None  # kinds of the findings that begin here; ""
+
+    @property
+    def wrong(self) -> str:
+        """What is wrong from here on, in words; "" where nothing is."""
+        if self.legal:
+            return ""
+        return str(self.finding or "").replace("_", " ") or "out of order"
+
+    @property
+    def place(self) -> str:
+        """Where its line is: path:line."""
+        return f"{self.path or 'unknown'}:{self.line_no}"
 
     @property
     def process(self) -> tuple[str, int | None, int | None, str, str]:
@@ -69,8 +85,42 @@ class PhaseChange:
 
 
 @dataclass(frozen=True, slots=True)
+class StateChange:
+    """A line of view `exec_states` that tells another value than the one before it: `before`, of the same kind.
+
+    Either `claimed` or `observed` is told; the other is None.
+    """
+
+    rec_id: int
+    run_id: str
+    attempt: int | None
+    step: int | None
+    role: Safe | None
+    rank: int | None
+    host: Safe | None
+    pid: int | None
+    field: Safe
+    claimed: Safe | None
+    observed: Safe | None
+    before: Safe | None
+    rule: Safe | None
+    path: str | None  # not yet safe, as `Mismatch.path`
+    line_no: int
+    generation: int
+    byte_offset: int
+    byte_length: int
+    event_at: datetime | None
+    observed_at: datetime
+
+    @property
+    def place(self) -> str:
+        """Where its line is: path:line."""
+        return f"{self.path or 'unknown'}:{self.line_no}"
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
-    """A line of view `lifecycle_findings`, with the length of the line that shows it."""
+    """A line of view `lifecycle_findings`, with the length of the line that shows it and the line that ends it."""
 
     finding_id: str
     rec_id: int
@@ -89,9 +139,12 @@ class Finding:
     until_at: datetime | None
     path: str | None  # not yet safe, as `Mismatch.path`
     line_no: int
+    generation: int
     byte_offset: int
     observed_at: datetime
     byte_length: int
+    until_generation: int | None  # of the line that ends it; None: it holds still
+    until_line: int | None
 
     @property
     def place(self) -> str:
@@ -120,4 +173,4 @@ class Gpu:
     why: Safe | None
 
 
-Item = Mismatch | Fault | Finding  # what can be opened: it stands somewhere in a log
+Item = Mismatch | Fault | Finding | PhaseChange | StateChange  # what can be opened: it stands somewhere in a log

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
-from tic_tui.messages import Link, LinkChanged, MarksSeen, QueryFailed
+from tic_tui.messages import FindingsFetched, Link, LinkChanged, MarksSeen, QueryFailed
 from tic_tui.model import Demand
 from tic_tui.safe import safe
 
@@ -70,6 +70,7 @@ class Feed:
         self._stopped = False
         self._sought: tuple[str, ...] = ()  # marks that no reading has shown yet
         self._seen: frozenset[str] = frozenset()
+        self._named: tuple[str, tuple[str, ...]] = ("", ())  # the run, and findings of it that are asked for by name
         self._reader: Reader | None = None
         self._link = Link()
         self._thread = threading.Thread(target=self._run, name="tic-feed", daemon=True)
@@ -94,6 +95,12 @@ class Feed:
         with self._wake:
             self._sought += (mark_id,)
             self._asked = self._poked = True
+            self._wake.notify_all()
+
+    def look_up(self, run_id: str, ids: tuple[str, ...]) -> None:
+        """Asks for findings of a run by their names; `FindingsFetched` brings them."""
+        with self._wake:
+            self._named, self._asked = (run_id, ids), True
             self._wake.notify_all()
 
     def stop(self, timeout: float = 1.0) -> None:
@@ -172,6 +179,7 @@ class Feed:
         try:
             message = desk.message(ask)
             self._look_for_marks(desk.reader)
+            self._look_for_findings(desk.reader)
         except Exception as error:
             if self._stopped or desk.reader.connection().state != "connected":
                 raise
@@ -193,6 +201,14 @@ class Feed:
                 self._sought = tuple(mark_id for mark_id in self._sought if mark_id not in seen)
             self._seen |= seen
             self._post(MarksSeen(self._seen))
+
+    def _look_for_findings(self, reader: Reader) -> None:
+        with self._wake:
+            (run_id, ids), self._named = self._named, ("", ())
+        if ids:
+            from tic_tui import queries  # noqa: PLC0415  not before the first paint
+
+            self._post(FindingsFetched(ids, queries.findings_named(reader, run_id, ids)))
 
     def _rest(self, listener: Listener, not_before: float, recheck: float, *, busy: bool) -> None:
         """Waits for something to do. News are held back until `not_before`; another demand is not."""

@@ -29,6 +29,12 @@ class Glyphs:
     vertical: str
     floor: str
     unknown: str
+    begin: str
+    held: str
+    claimed: str
+    several: str
+    wave: str
+    here: str
     braille: bool
 
     def state(self, state: str) -> str:
@@ -49,12 +55,12 @@ class Glyphs:
 UNICODE = Glyphs(
     name="unicode", moving="▶", quiet="◐", silent="○", ended="■", unreadable="!", locked="✖", suspect="?",
     admissible="✓", fault="↯", mark="⚑", cursor="▌", rule="─", ellipsis="…", ascending="›", vertical="│", floor="┄",
-    unknown="·", braille=True,
+    unknown="·", begin="├", held="─", claimed="┄", several="≡", wave="~", here="◆", braille=True,
 )  # fmt: skip
 ASCII = Glyphs(
     name="ascii", moving=">", quiet="~", silent="o", ended="#", unreadable="!", locked="X", suspect="?",
     admissible="+", fault="!", mark="P", cursor=">", rule="-", ellipsis="~", ascending=">", vertical="|", floor="-",
-    unknown=".", braille=False,
+    unknown=".", begin="[", held="=", claimed="-", several="#", wave="~", here="*", braille=False,
 )  # fmt: skip
 
 

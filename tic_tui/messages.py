@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from textual.message import Message
 
@@ -12,6 +13,10 @@ from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
 from tic_tui.neighbours import Neighbours
 from tic_tui.safe import NOTHING, Safe
 from tic_tui.theming import Look
+
+if TYPE_CHECKING:
+    from tic_tui.execution import Finding
+    from tic_tui.lanes import StateView
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,30 @@ class FaultsFetched(_Latest):
         self.view = view
 
 
+class StateFetched(_Latest):
+    """A reading of screen 4; `view` is None where the run is not there."""
+
+    def __init__(self, run_id: str, view: StateView | None) -> None:
+        super().__init__()
+        self.run_id = run_id
+        self.view = view
+
+
 class MarksSeen(_Latest):
     """Marks that were looked for and that the store shows: all since the feed began."""
 
     def __init__(self, ids: frozenset[str]) -> None:
         super().__init__()
         self.ids = ids
+
+
+class FindingsFetched(_Latest):
+    """Findings that were asked for by name, of one run."""
+
+    def __init__(self, ids: tuple[str, ...], rows: tuple[Finding, ...]) -> None:
+        super().__init__()
+        self.ids = ids
+        self.rows = rows
 
 
 class QueryFailed(_Latest):

@@ -16,6 +16,7 @@ from tic_tui.safe import NOTHING, Safe, safe
 
 if TYPE_CHECKING:
     from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
+    from tic_tui.lanes import LaneAsk
 
 T = TypeVar("T")
 
@@ -90,6 +91,8 @@ class Mismatch:
     weight_phase: Safe | None
     state_source: Safe | None  # own log | by time | ""
     state_note: Safe | None  # why a value of the state is not known; ""
+    state_by_time: Safe | None  # which values of the state are from another log, as "graph_mode, weight_phase"
+    finding_ids: str | None  # the findings in whose state it was made, with blanks between
     host: Safe | None
     pid: int | None
     path: str | None  # not yet safe: a file is opened and matched by its name as it is
@@ -142,6 +145,7 @@ class Fault:
     reason: Safe | None
     echo_of: int | None
     path: str | None  # not yet safe, as `Mismatch.path`
+    generation: int
     line_no: int
     byte_offset: int
     byte_length: int
@@ -422,7 +426,7 @@ class FaultsView:
     files: tuple[FaultFile, ...] = ()
 
 
-Screen = Literal["runs", "run", "mismatches", "faults"]
+Screen = Literal["runs", "run", "mismatches", "state", "faults"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,6 +443,7 @@ class Demand:
         rows: lines wanted on each side of the anchor.
         choices: the filter column whose values are asked for; "" none.
         attempt: of screen 5; None: the newest one.
+        lanes: of screen 4; None: as it begins.
     """
 
     screen: Screen = "runs"
@@ -450,6 +455,7 @@ class Demand:
     rows: int = 300
     choices: str = ""
     attempt: int | None = None
+    lanes: LaneAsk | None = None
 
 
 # `raw` holds newlines; the others are keys, that go back into queries, marks and the file system exactly as they are.
@@ -465,6 +471,7 @@ _RAW = frozenset(
         "incident_store_id",
         "first_fault_store_id",
         "finding_id",
+        "finding_ids",
         "path",
     }
 )

@@ -302,15 +302,23 @@ _FINDING_ONCE: Final = (
 def findings(reader: Reader, run_id: str) -> tuple[Finding, ...]:
     """What is wrong with the weights' lifecycle: the newest, oldest first."""
     source = (
-        "(SELECT f.*, coalesce(w.byte_length, 0) AS byte_length FROM lifecycle_findings f LEFT JOIN"
-        " (SELECT rec_id, max(byte_length) AS byte_length FROM weight_lifecycle WHERE run_id = ? GROUP BY rec_id) w"
-        " ON w.rec_id = f.rec_id WHERE f.run_id = ?)"
+        "(SELECT f.*, coalesce(w.byte_length, 0) AS byte_length, e.line_no AS until_line FROM lifecycle_findings f"
+        " LEFT JOIN (SELECT rec_id, max(byte_length) AS byte_length FROM weight_lifecycle WHERE run_id = ?"
+        " GROUP BY rec_id) w ON w.rec_id = f.rec_id"
+        " LEFT JOIN (SELECT source_id, generation, byte_offset, min(line_no) AS line_no FROM weight_lifecycle"
+        " WHERE run_id = ? GROUP BY ALL) e ON e.source_id = f.source_id AND e.generation = f.until_generation"
+        " AND e.byte_offset = f.until_offset WHERE f.run_id = ?)"
     )
     order = f"ORDER BY observed_at DESC, finding_id LIMIT {FINDINGS}"
     sql = f"SELECT {columns(Finding)}, log_host FROM {source} {order}"  # noqa: S608
-    found = everything(reader, sql, (run_id, run_id), f"SELECT * FROM part {_FINDING_ONCE} {order}")  # noqa: S608
+    found = everything(reader, sql, (run_id, run_id, run_id), f"SELECT * FROM part {_FINDING_ONCE} {order}")  # noqa: S608
     rows = [build(Finding, row[:-1]) for row in found]
     return tuple(sorted(rows, key=lambda f: (f.observed_at, f.path or "", f.byte_offset, f.finding_id)))
+
+
+def findings_named(reader: Reader, run_id: str, ids: Sequence[str]) -> tuple[Finding, ...]:
+    """Findings of a run by their names, oldest first."""
+    return tuple(f for f in findings(reader, run_id) if f.finding_id in ids)
 
 
 def findings_of_runs(reader: Reader) -> dict[str, int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, Union
 
 from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
 
-Which = Literal["runs", "run", "mismatches", "faults"]
-AnyView = RunsView | RunView | MismatchesView | FaultsView
+if TYPE_CHECKING:
+    from tic_tui.lanes import StateView
+
+Which = Literal["runs", "run", "mismatches", "state", "faults"]
+AnyView = Union[RunsView, RunView, MismatchesView, FaultsView, "StateView"]
 
 
 def _asks(view: AnyView) -> object:
@@ -26,6 +29,7 @@ class Readings:
     runs: RunsView | None = None
     run: RunView | None = None
     mismatches: MismatchesView | None = None
+    state: StateView | None = None
     faults: FaultsView | None = None
     frozen_at: datetime | None = None
     _held: dict[Which, AnyView | None] = field(default_factory=dict)

@@ -26,7 +26,8 @@ CREATE TABLE mismatches (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, step BI
   prefix_hit_rate VARCHAR, weight_phase VARCHAR, host VARCHAR, pid BIGINT, path VARCHAR, source_id BIGINT,
   generation INTEGER, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT, event_at TIMESTAMP,
   observed_at TIMESTAMP, raw VARCHAR, store_id VARCHAR DEFAULT 's1', provisional BOOLEAN DEFAULT false,
-  state_source VARCHAR DEFAULT '', state_note VARCHAR DEFAULT '');
+  state_source VARCHAR DEFAULT '', state_note VARCHAR DEFAULT '', state_by_time VARCHAR DEFAULT '',
+  finding_ids VARCHAR DEFAULT '');
 CREATE TABLE faults (rec_id BIGINT, run_id VARCHAR, attempt INTEGER, severity VARCHAR, kind VARCHAR, verdict VARCHAR,
   locks BOOLEAN, rank INTEGER, pid BIGINT, host VARCHAR, code VARCHAR, step BIGINT, text VARCHAR, raw VARCHAR,
   title VARCHAR, reason VARCHAR, echo_of BIGINT,
@@ -40,13 +41,15 @@ CREATE TABLE weight_lifecycle (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DE
   host VARCHAR DEFAULT 'node1', pid BIGINT, track VARCHAR, phase VARCHAR, level VARCHAR, version VARCHAR,
   legal BOOLEAN DEFAULT true, path VARCHAR DEFAULT '/logs/rollout.log', line_no BIGINT DEFAULT 1,
   generation INTEGER DEFAULT 0, byte_offset BIGINT DEFAULT 0, byte_length BIGINT DEFAULT 80,
-  event_at TIMESTAMP, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
+  event_at TIMESTAMP, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP, duration_s DOUBLE, keeps_kv BOOLEAN DEFAULT false,
+  voice VARCHAR DEFAULT '', source_id BIGINT DEFAULT 7, finding VARCHAR DEFAULT '');
 CREATE TABLE fault_files (run_id VARCHAR, attempt INTEGER, kind VARCHAR, path VARCHAR, host VARCHAR, pid BIGINT,
   rank INTEGER, bytes_size BIGINT, modified_at TIMESTAMP, why VARCHAR, present BOOLEAN DEFAULT true);
 CREATE TABLE lifecycle_findings (finding_id VARCHAR, rec_id BIGINT, run_id VARCHAR, attempt INTEGER, role VARCHAR,
   rank INTEGER, host VARCHAR, pid BIGINT, kind VARCHAR, severity VARCHAR, detail VARCHAR, first_step BIGINT,
   last_step BIGINT, from_at TIMESTAMP, until_at TIMESTAMP, path VARCHAR, line_no BIGINT, byte_offset BIGINT,
-  observed_at TIMESTAMP, log_host VARCHAR AS (host));
+  observed_at TIMESTAMP, source_id BIGINT DEFAULT 7, generation INTEGER DEFAULT 0, until_generation BIGINT,
+  until_offset BIGINT, log_host VARCHAR AS (host));
 CREATE TABLE gpus (host VARCHAR, gpu_index INTEGER, uuid VARCHAR, name VARCHAR, run_id VARCHAR, rank INTEGER, pid BIGINT,
   memory_used BIGINT, memory_total BIGINT, utilization DOUBLE, throttle VARCHAR, ecc_uncorrected BIGINT, last_xid VARCHAR,
   read_at TIMESTAMP, observed_at TIMESTAMP, why VARCHAR);
@@ -55,11 +58,17 @@ CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, 
   verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
 CREATE TABLE steps (run_id VARCHAR, step BIGINT);
 CREATE TABLE sources (source_id BIGINT, run_id VARCHAR, bytes_read BIGINT, last_growth_at TIMESTAMP, state VARCHAR,
-  first_seen_at TIMESTAMP DEFAULT TIMESTAMP '2000-01-01');
+  first_seen_at TIMESTAMP DEFAULT TIMESTAMP '2000-01-01', host VARCHAR, path VARCHAR, generation INTEGER DEFAULT 0,
+  lines BIGINT DEFAULT 0);
 CREATE TABLE step_lines (rec_id BIGINT, store_id VARCHAR DEFAULT 's1', run_id VARCHAR, attempt INTEGER, step BIGINT,
-  event_at TIMESTAMP, observed_at TIMESTAMP, provisional BOOLEAN DEFAULT false);
+  event_at TIMESTAMP, observed_at TIMESTAMP, provisional BOOLEAN DEFAULT false, host VARCHAR DEFAULT 'node1',
+  path VARCHAR, generation INTEGER DEFAULT 0, line_no BIGINT DEFAULT 1);
 CREATE TABLE metrics (step BIGINT);
-CREATE TABLE exec_states (source_id BIGINT, generation INTEGER, byte_offset BIGINT, field VARCHAR, observed VARCHAR);
+CREATE TABLE exec_states (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DEFAULT 1, step BIGINT, role VARCHAR,
+  rank INTEGER, host VARCHAR DEFAULT 'node1', pid BIGINT, field VARCHAR, claimed VARCHAR, observed VARCHAR,
+  rule VARCHAR DEFAULT 'vllm.test', path VARCHAR DEFAULT '/logs/rollout.log', voice VARCHAR DEFAULT '',
+  source_id BIGINT DEFAULT 7, generation INTEGER DEFAULT 0, line_no BIGINT, byte_offset BIGINT, byte_length BIGINT DEFAULT 80,
+  event_at TIMESTAMP, observed_at TIMESTAMP DEFAULT now()::TIMESTAMP);
 CREATE TABLE coverage (run_id VARCHAR, rank INTEGER, watched BOOLEAN);
 CREATE TABLE liveness (run_id VARCHAR, verdict VARCHAR, worker_at TIMESTAMP, console_at TIMESTAMP, step_at TIMESTAMP,
   moved_last VARCHAR, checkpoint_at TIMESTAMP, why VARCHAR);
@@ -70,6 +79,10 @@ CREATE VIEW attempt_states AS SELECT run_id, attempt, first_fault_rec_id,
   '' AS first_fault_why FROM runs;
 """
 
+FINDING = (
+    "lifecycle_findings (finding_id, rec_id, run_id, attempt, role, rank, host, pid, kind, severity, detail, first_step,"
+    " last_step, from_at, until_at, path, line_no, byte_offset, observed_at)"
+)
 RAW = (
     "[mismatch] run={run} step={step} policy=p{step} input=ab12 phase=decode rank=0 repeat=0\n"
     "  scope=fixed-input intervention=none\n"
@@ -114,6 +127,7 @@ class FakeStore:
         self.up = True
         self.opened = 0
         self.asked: list[str] = []
+        self.states = 0
 
     def open(self, target: str) -> FakeReader:
         self.opened += 1
@@ -142,7 +156,11 @@ class FakeStore:
             "INSERT INTO runs VALUES (?, ?, ?, ?, ?, 11, ?, ?, 0, 0, 0, false, false)",
             [run_id, attempt, state, locked, 9001 if locked else None, at, at],
         )
-        self.write("INSERT INTO sources VALUES (1, ?, 100, ?, 'growing', ?)", [run_id, at, NOW - timedelta(days=30)])
+        self.write(
+            "INSERT INTO sources (source_id, run_id, bytes_read, last_growth_at, state, first_seen_at)"
+            " VALUES (1, ?, 100, ?, 'growing', ?)",
+            [run_id, at, NOW - timedelta(days=30)],
+        )
         self.write(
             "INSERT INTO step_lines (rec_id, run_id, attempt, step, event_at, observed_at) VALUES (1, ?, ?, 11, ?, ?)",
             [run_id, attempt, at, at],
@@ -157,7 +175,7 @@ class FakeStore:
         self.write(
             "INSERT INTO mismatches VALUES (?, ?, ?, ?, false, ?, 'ab12', 'decode', '0', '0', 'fixed-input', 'none', ?,"
             " ?, 'run/0/logprobs', ?, ?, ?, 'unknown', 'ok', ?, ?, false, ?, ?, 'FULL_AND_PIECEWISE', 'unknown', 'on',"
-            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?, 's1', false, 'own log', '')",
+            " '0.42', 'awake', 'node1', 4521, ?, 7, 0, ?, ?, 240, ?, ?, ?, 's1', false, 'own log', '', '', '')",
             [
                 rec_id, run_id, attempt, step, f"p{step}", metric, value, noise,
                 None if value is None else value / noise,
@@ -218,7 +236,7 @@ class FakeStore:
                 [50 + n, track, phase, level, version, 20 + n, 1000 * n, NOW, NOW],
             )
         self.write(
-            "INSERT INTO lifecycle_findings VALUES ('f1', 52, 'grpo-tiny-a', 1, 'rollout', 0, 'node1', 4521,"
+            f"INSERT INTO {FINDING} VALUES ('f1', 52, 'grpo-tiny-a', 1, 'rollout', 0, 'node1', 4521,"
             " 'reset_refused', 'N', 'the prefix cache was not reset, because requests still held blocks of it', 12, 14,"
             " ?, NULL, '/logs/rollout.log', 22, 2000, ?)",
             [NOW, NOW],
@@ -236,6 +254,51 @@ class FakeStore:
         )
         self.mark("mark-1", "grpo-tiny-a")
         self.grow()
+
+    def lived(self) -> None:
+        """Ten minutes of the demo's first run: its state, weights, numbers, faults and finding spread over them.
+
+        The rollout's log tells in seconds before `NOW`: claims at 600 in line 3, FULL at 540, batches from 500 on, asleep
+        at 400, awake at 360, reloaded at 350, the cache reset at 340, captured at 330. The fault locks at 120.
+        """
+        for ago, line, field, claimed, observed in (
+            (600, 3, "graph_mode", "FULL_AND_PIECEWISE", None), (600, 3, "prefix_cache", "on", None),
+            (540, 12, "graph_mode", None, "FULL"), (500, 15, "step_kind", None, "prefill"),
+            (480, 16, "step_kind", None, "decode"), (475, 17, "step_kind", None, "decode"),
+            (470, 18, "prefix_hit_rate", None, "43.5"), (300, 30, "step_kind", None, "prefill"),
+            (299, 31, "step_kind", None, "mixed"), (298, 32, "step_kind", None, "decode"),
+            (270, 33, "prefix_hit_rate", None, "12.0"),
+        ):  # fmt: skip
+            self.state(ago, line, field, claimed, observed)
+        self.state(590, 2, "graph_mode", "NONE", None, role="trainer", path="/logs/trainer.log", pid=4600)
+        for n, ago in enumerate((400, 360, 350, 340, 330)):
+            self.write(
+                "UPDATE weight_lifecycle SET event_at = ? WHERE rec_id = ?", [NOW - timedelta(seconds=ago), 50 + n]
+            )
+        self.write(
+            "UPDATE mismatches SET event_at = ?::TIMESTAMP - to_seconds(14 * (139 - rec_id)) WHERE run_id = 'grpo-tiny-a'",
+            [NOW],
+        )
+        for rec_id, ago in ((9001, 120), (9002, 100)):
+            self.write("UPDATE faults SET event_at = ? WHERE rec_id = ?", [NOW - timedelta(seconds=ago), rec_id])
+        self.write("UPDATE lifecycle_findings SET from_at = ?", [NOW - timedelta(seconds=345)])
+        self.write(
+            "UPDATE mismatches SET finding_ids = 'f1' WHERE run_id = 'grpo-tiny-a' AND admissibility = 'suspect'"
+        )
+        self.grow()
+
+    def state(
+        self, ago: int | None, line: int, field: str, claimed: str | None, observed: str | None, *, role: str = "rollout",
+        path: str = "/logs/rollout.log", pid: int = 4521, run: str = "grpo-tiny-a", voice: str = "",
+    ) -> None:  # fmt: skip
+        """A line that told of a state, so many seconds before `NOW`; None: at no known time."""
+        at = None if ago is None else NOW - timedelta(seconds=ago)
+        self.states += 1
+        self.write(
+            "INSERT INTO exec_states (rec_id, run_id, role, pid, field, claimed, observed, path, line_no, byte_offset,"
+            " event_at, observed_at, voice) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [7000 + self.states, run, role, pid, field, claimed, observed, path, line, line * 100, at, NOW, voice],
+        )
 
     def mark(self, id: str, run_id: str, *, verdict: str = "inconclusive", reason: str = "wrong tokenizer") -> None:
         self.write(

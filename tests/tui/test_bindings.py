@@ -20,11 +20,12 @@ from tic_tui.screens.mismatches import MismatchesScreen
 from tic_tui.screens.palette import PaletteScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
+from tic_tui.screens.state import StateScreen
 
 CLASSES = {
     "runs": (RunsScreen,), "run": (RunScreen,), "inspect": (InspectScreen,), "help": (HelpScreen,),
     "mark": (MarkScreen, RetractScreen), "mismatches": (MismatchesScreen,), "faults": (FaultsScreen,),
-    "filter": (FilterScreen,), "palette": (PaletteScreen,),
+    "state": (StateScreen,), "filter": (FilterScreen,), "palette": (PaletteScreen,),
 }  # fmt: skip
 
 

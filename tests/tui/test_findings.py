@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui.fake import NOW, FakeStore
+from tests.tui.fake import FINDING, NOW, FakeStore
 from tests.tui.stage import stage
 from tic_tui.execution import Gpu
 from tic_tui.glyphs import ASCII, UNICODE
@@ -29,7 +29,7 @@ def _finding(store: FakeStore, path: str, host: str) -> None:
         [path, offset, length],
     )
     store.write(
-        "INSERT INTO lifecycle_findings VALUES ('f1', 7, 'r', 1, 'rollout', NULL, ?, 44, 'reset_refused', 'N',"
+        f"INSERT INTO {FINDING} VALUES ('f1', 7, 'r', 1, 'rollout', NULL, ?, 44, 'reset_refused', 'N',"
         " 'the prefix cache was not reset', 12, NULL, NULL, NULL, ?, 2, ?, ?)",
         [host, path, offset, NOW],
     )

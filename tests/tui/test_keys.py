@@ -28,13 +28,14 @@ from tic_tui.screens.mismatches import MismatchesScreen
 from tic_tui.screens.palette import PaletteScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
+from tic_tui.screens.state import StateScreen
 from tic_tui.widgets.detail import DetailPane
 from tic_tui.widgets.lists import LineList, MismatchTable, RunList
 
 Effect = Callable[[Stage, str], Awaitable[None]]
 KIND: dict[str, type[Any]] = {
-    "runs": RunsScreen, "run": RunScreen, "mismatches": MismatchesScreen, "faults": FaultsScreen,
-    "inspect": InspectScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
+    "runs": RunsScreen, "run": RunScreen, "mismatches": MismatchesScreen, "state": StateScreen,
+    "faults": FaultsScreen, "inspect": InspectScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
 }  # fmt: skip
 RUN = "grpo-tiny-a"
 
@@ -100,11 +101,43 @@ async def go(s: Stage, screen: str) -> None:
         await s.until(lambda: view._placed and view.table.row_count >= 3 and view.cascade.row_count == 2)
         view.table.opened.clear()
         view.table.go_to(view.table.rows[1].key)
+    elif screen == "state":
+        await at_the_middle_batch(s)
     elif screen == "help":
         await s.press("question_mark")
     elif screen == "palette":
         await s.press("colon")
     await s.until(lambda: isinstance(s.app.screen, KIND[screen]))
+
+
+async def at_the_middle_batch(s: Stage) -> None:
+    """Screen 4 with the cursor on the batch of line 30 in the lane of step kinds, half of the axis round it."""
+    s.app.select_run(RUN)
+    await s.app.go("state")
+    view = s.app.screen
+    assert isinstance(view, StateScreen)
+    view._start_over()
+    s.app.demand_changed()
+    await s.until(lambda: view.view_shown() is not None and view.lanes.row_count > 8)
+    view.lanes.go_to("step_kind")
+    await s.until(lambda: line(s) == 32)
+    view.action_zoom_in()
+    for _ in range(2):
+        view.action_left()
+    await s.until(lambda: line(s) == 30 and share(s) == 50)
+
+
+def line(s: Stage) -> int | None:
+    """The line of what is under the cursor of screen 4."""
+    item = s.app.screen.selected()  # type: ignore[attr-defined]
+    return None if item is None else item.line_no
+
+
+def share(s: Stage) -> int:
+    """How much of the axis screen 4 shows, in percent."""
+    view = s.app.state_view
+    assert view is not None
+    return round(100 * (view.high - view.low + 1) / (view.last - view.first + 1))
 
 
 def rows(s: Stage) -> Any:
@@ -337,6 +370,81 @@ def lines(by: int) -> Effect:
     return effect
 
 
+def changes_to(number: int, words: str = "") -> Effect:
+    """Screen 4: the cursor is on the change of that line afterwards."""
+
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        await s.until(lambda: line(s) == number)
+        await s.shows(words)
+
+    return effect
+
+
+def shows_share(percent: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        await s.until(lambda: share(s) == percent)
+
+    return effect
+
+
+def pans(by: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        was = s.app.state_view
+        assert was is not None
+        await s.press(key)
+        await s.until(lambda: (s.app.state_view.low - was.low) * by > 0)  # type: ignore[union-attr]
+        assert share(s) == 50
+        for _ in range(4):
+            await s.press(key)
+        await s.until(
+            lambda: s.app.state_view.low == was.first if by < 0 else s.app.state_view.high == was.last  # type: ignore[union-attr]
+        )
+
+    return effect
+
+
+async def turns_axis(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("place in the log, lines 1 to 33", "not on this axis: 40 numbers, 3 faults; they stand in other logs")
+    await s.press(key)
+    await s.shows("› time ", "10 min")
+
+
+async def turns_teller(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("trainer pid 4600", "/logs/trainer.log", "2 of 2", "(NONE)")
+    await s.press(key)
+    await s.shows("rollout rank 0", "1 of 2")
+
+
+async def follows_state(s: Stage, key: str) -> None:
+    await s.shows("PAUSED")
+    await s.press(key)
+    await s.shows("FOLLOW")
+    await s.until(lambda: line(s) == 32)
+
+
+def jumps_to_fault(rec_id: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        if rec_id:
+            await s.until(lambda: getattr(s.app.screen.selected(), "rec_id", 0) == rec_id)  # type: ignore[attr-defined]
+            await s.shows("locks the attempt")
+        else:
+            await s.shows("there is no earlier fault")
+
+    return effect
+
+
+async def shows_place(s: Stage, key: str) -> None:
+    """From a record: to its place among the states."""
+    await s.press(key)
+    await s.until(lambda: isinstance(s.app.screen, StateScreen) and s.app.state_view is not None)
+    await s.until(lambda: getattr(s.app.screen.selected(), "rec_id", 0) == 120)  # type: ignore[attr-defined]
+
+
 async def runs_entry(s: Stage, key: str) -> None:
     await s.press(*"freeze", key)
     await s.until(lambda: s.app.frozen_at is not None)
@@ -385,7 +493,7 @@ VIEW_EFFECTS: dict[str, Effect] = {
     "up": moves("up"), "down": moves("down"), "page_up": moves("page_up"), "page_down": moves("page_down"),
     "top": moves("top"), "end": moves("end"),
     "show_runs": opens(RunsScreen, "sft-warmup"), "show_run": opens(RunScreen),
-    "show_mismatches": opens(MismatchesScreen, "filters"), "show_faults": opens(FaultsScreen, "faults"),
+    "show_mismatches": opens(MismatchesScreen, "filters"), "show_state": opens(StateScreen, "weights"), "show_faults": opens(FaultsScreen, "faults"),
     "help": opens(HelpScreen, "keys"), "palette": opens(PaletteScreen, "go to or do"),
 }  # fmt: skip
 LIST_EFFECTS: dict[str, Effect] = {
@@ -398,7 +506,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "run": VIEW_EFFECTS | {
         "open": opens(InspectScreen, "standing"), "back": back_to(RunsScreen), "follow": follows, "metric": next_metric,
-        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "findings", "mismatches"),
+        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "findings", "lifecycle", "mismatches"),
         "copy": copies("/logs/grpo-tiny-a/worker-0.log:481\n[mismatch]"), "next_fault": quick_fault,
         "previous_fault": quick_fault,
     },
@@ -413,7 +521,17 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "previous_fault": jumps(-1), "fold": folds, "previous_attempt": attempts(-1), "next_attempt": attempts(1),
         "next_panel": tabs("cascade", "all-faults"), "copy": copies("/logs/grpo-tiny-a/worker-3.log:812"),
     },
+    "state": VIEW_EFFECTS | {
+        "open": opens(InspectScreen, "shown by", "what the process printed of itself", "step_kind prefill"),
+        "back": back_to(RunScreen), "follow": follows_state, "left": changes_to(16, "decode"),
+        "right": changes_to(31, "mixed"), "top": changes_to(15, "the first that was told"), "end": changes_to(32),
+        "zoom_in": shows_share(25), "zoom_out": shows_share(100), "zoom_whole": shows_share(100), "pan_left": pans(-1),
+        "pan_right": pans(1), "axis": turns_axis, "previous_teller": turns_teller, "next_teller": turns_teller,
+        "next_fault": jumps_to_fault(9001), "previous_fault": jumps_to_fault(0), "copy": copies("/logs/rollout.log:30"),
+    },
     "inspect": VIEW_EFFECTS | {
+        "open_finding": opens(InspectScreen, "touches", "steps 12-14"), "next_panel": tabs("made-in", "detail"),
+        "show_state": shows_place,
         "back": back_to(RunScreen), "next_fault": quick_fault, "previous_fault": quick_fault, "left": shifts(-1),
         "right": shifts(1), "more": lines(1), "fewer": lines(-1), "copy": copies("worker-0.log:481 offset 28800"),
     },
@@ -429,6 +547,8 @@ def _store() -> FakeStore:
     """The demo, with a second rank in the cascade and a console's copy of its line."""
     store = FakeStore()
     store.demo()
+    store.lived()
+    store.write("UPDATE mismatches SET finding_ids = 'f1' WHERE rec_id = 120")
     store.fault(9003, RUN, kind="process_exit", locks=False, step=16, text="worker exited")
     store.write("UPDATE faults SET rank = 2, host = 'node2' WHERE rec_id = 9002")
     store.write(

@@ -37,6 +37,33 @@ async def _mismatches(s: Stage, run: str) -> None:
     await s.until(lambda: s.app.mismatches_view is not None)
 
 
+async def _state(s: Stage, run: str) -> None:
+    if run:
+        s.app.select_run(run)
+    if run == RUN["many"]:
+        s.store.lived()
+    await s.press("4")
+    await s.until(lambda: s.app.state_view is not None or not run)
+    if run == RUN["many"]:
+        await s.shows("FULL─", "holds to the end")
+        await s.press("left")  # to what was claimed, 540 seconds into the log; nothing follows from here on
+        await s.shows("PAUSED", "claimed by a configuration")
+
+
+async def _number(s: Stage, run: str) -> None:
+    """The detail of a number that was made in the state of a finding."""
+    s.store.lived()
+    s.store.write(
+        "UPDATE mismatches SET state_by_time = 'graph_mode', state_source = 'by time', weight_phase = 'unknown',"
+        " state_note = 'weight_phase: it changed in the same moment'"
+    )
+    await _mismatches(s, run)
+    await s.press("slash", *"admis", "enter", *"suspect", "enter")
+    await s.until(lambda: s.app.screen.table.row_count == 4)  # type: ignore[attr-defined]
+    await s.press("enter")
+    await s.shows("made in the state of", "the file is on node1")
+
+
 async def _faults(s: Stage, run: str) -> None:
     if run:
         s.app.select_run(run)
@@ -106,6 +133,8 @@ PICTURES = {
     "runs": (_runs, SCENES, ("grpo-tiny-a", "locked", "sft-warmup")),
     "run": (_run, ("one", "many"), ("LOCKED attempt 1", "newest evidence: step 12", "over steps")),
     "mismatches": (_mismatches, SCENES, ("filters", "FOLLOW", "grpo-tiny-a", "detail")),
+    "state": (_state, SCENES, ("rollout", "prefix cache", "reset refused", "claimed by a configuration")),
+    "number": (_number, ("many",), ("made in the state of", "1 finding", "by time, from other processes")),
     "faults": (_faults, SCENES, ("LOCKED attempt 1", "worker-3.log:812", "nccl_watchdog_timeout")),
     "record": (_record, ("one", "many"), ("bytes as they were kept: the file is on node1", "after the CUDA fault")),
     "fault": (_fault, ("many",), ("locks the attempt", "bytes as they were kept")),
@@ -142,7 +171,8 @@ async def test_text(name: str, scene: str) -> None:
             assert len(text.splitlines()) == height and all(len(line) <= width for line in text.splitlines())
             if (width, scene) == (120, "many"):
                 _check_svg(name, s.app.export_screenshot(title=name))
-            text = re.sub(r"\d\d:\d\d:\d\dZ", "HH:MM:SSZ", text)
+            text = re.sub(r"(?<![\d-])\d\d-\d\d \d\d:\d\d:\d\dZ", "MM-DD HH:MM:SSZ", text)
+            text = re.sub(r"(?<=[│◆])[\d◆]{2}[\d◆:]{4,}", "HH:MM:SS", re.sub(r"\d\d:\d\d:\d\dZ", "HH:MM:SSZ", text))
             # Whether the answer for the plot's new width is there already is a matter of time; test_screen.py looks at it.
             text = text.replace("nothing newer yet", "newer data waits")
             text = re.sub(r"\d\d\d\d-\d\d-\d\d", "YYYY-MM-DD", text) + "\n"

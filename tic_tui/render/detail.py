@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from tic_tui.age import clock
-from tic_tui.execution import Finding, Item
+from tic_tui.execution import Finding, Item, PhaseChange, StateChange
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, Mismatch
 from tic_tui.neighbours import FileLine, Neighbours, Place
 from tic_tui.plural import plural
-from tic_tui.render import findings
+from tic_tui.render import findings, lifecycle
 from tic_tui.render.records import standing
 from tic_tui.render.runs import number_tone
 from tic_tui.render.text import Builder, Line, clean, clip_left, number
@@ -23,17 +23,32 @@ _NUMBER: Final = 8
 
 def place_of(item: Item) -> Place:
     """Where its bytes are."""
-    if isinstance(item, Finding):
+    if isinstance(item, Finding | PhaseChange | StateChange):
         host, path = str(item.host or ""), str(item.path or "")
         return Place(path, host, item.byte_offset, item.byte_length, item.line_no, "", unkept=True)
-    raw = item.raw if isinstance(item, Mismatch) else item.raw or str(item.text)
+    raw = text_of(item)
     return Place(str(item.path or ""), str(item.host or ""), item.byte_offset, item.byte_length, item.line_no, raw)
+
+
+def text_of(item: Item) -> str:
+    """What it says: its bytes where the store keeps them, else in words."""
+    if isinstance(item, Mismatch):
+        return item.raw
+    if isinstance(item, Fault):
+        return item.raw or str(item.text)
+    if isinstance(item, Finding):
+        return str(item.detail)
+    if isinstance(item, PhaseChange):
+        return lifecycle.words(item)
+    return f"{item.field} {item.claimed if item.observed is None else item.observed}"
 
 
 def detail(item: Item, found: Neighbours | None, around: int, width: int, glyphs: Glyphs) -> list[Line]:
     """What matters first, then the bytes, then all other fields. `found` None: the file is being read."""
     if isinstance(item, Finding):
         head, rest = _finding(item, glyphs)
+    elif isinstance(item, PhaseChange | StateChange):
+        head, rest = _phase(item, glyphs) if isinstance(item, PhaseChange) else _state(item)
     else:
         head, rest = _mismatch(item, glyphs) if isinstance(item, Mismatch) else _fault(item)
     blank = Builder(width, glyphs).line()
@@ -58,11 +73,26 @@ def _mismatch(record: Mismatch, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
     ]
     names = (
         "metric", "reference", "run_id", "attempt", "step", "step_carried", "policy", "input", "phase", "rank",
-        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked", "graph_mode",
-        "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase", "state_source", "state_note", "host",
-        "pid", "rec_id",
+        "repeat", "scope", "intervention", "classification", "report", "parse_state", "marked",
     )  # fmt: skip
-    return head, [*((name, getattr(record, name), "text") for name in names), *_times(record)]
+    rest: _Fields = [(name, getattr(record, name), "text") for name in names]
+    rest += [(name, _from(record, name), "text") for name in _STATE]
+    rest += [(name, getattr(record, name), "text") for name in ("state_source", "state_note", "host", "pid", "rec_id")]
+    return head, [*rest, *_times(record)]
+
+
+_STATE: Final = ("graph_mode", "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase")
+
+
+def _from(record: Mismatch, name: str) -> str:
+    """A value of its execution state with where it is from, or why it is not known."""
+    value = str(getattr(record, name) or "unknown")
+    if value != "unknown":
+        by_time = name in str(record.state_by_time or "").split(", ")
+        return f"{value}  (by time, from other processes of the rollout)" if by_time else f"{value}  (own log)"
+    notes = str(record.state_note or "").split("; ")
+    why = next((note.removeprefix(f"{name}: ") for note in notes if note.startswith(f"{name}: ")), "")
+    return f"{value}  ({why})" if why else value
 
 
 def _fault(fault: Fault) -> tuple[_Fields, _Fields]:
@@ -108,7 +138,38 @@ def _finding(finding: Finding, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
     return head, [*rest, ("observed_at", _time(finding.observed_at), "text")]
 
 
-def _times(item: Mismatch | Fault) -> _Fields:
+def _phase(change: PhaseChange, glyphs: Glyphs) -> tuple[_Fields, _Fields]:
+    said = lifecycle.words(change)
+    head: _Fields = [
+        ("weights", said if change.legal else f"{glyphs.suspect} {said}", "text" if change.legal else "suspect"),
+        ("wrong from here", change.wrong or "-", "text" if change.legal else "suspect"),
+        ("KV cache", "kept on purpose, by its policy" if change.keeps_kv else "-", "text"),
+        ("took", "-" if change.duration_s is None else f"{change.duration_s:.3g} s", "text"),
+        ("place", change.place, "key"),
+        ("offset", f"{change.byte_offset}, {change.byte_length} bytes", "text"),
+    ]
+    names = ("track", "phase", "level", "version", "role", "rank", "pid", "host", "run_id", "attempt", "rec_id")
+    return head, [*((name, getattr(change, name) or "-", "text") for name in names), *_times(change)]
+
+
+def _state(change: StateChange) -> tuple[_Fields, _Fields]:
+    claims = change.observed is None
+    head: _Fields = [
+        ("state", f"{change.field} {change.claimed if claims else change.observed}", "text"),
+        (
+            "shown by",
+            "a configuration: claimed, not observed" if claims else "what the process printed of itself",
+            "text",
+        ),
+        ("before", change.before or "nothing told", "text"),
+        ("place", change.place, "key"),
+        ("offset", f"{change.byte_offset}, {change.byte_length} bytes", "text"),
+    ]
+    names = ("rule", "step", "role", "rank", "pid", "host", "run_id", "attempt", "rec_id")
+    return head, [*((name, getattr(change, name), "text") for name in names), *_times(change)]
+
+
+def _times(item: Mismatch | Fault | PhaseChange | StateChange) -> _Fields:
     return [("event_at", _time(item.event_at), "text"), ("observed_at", _time(item.observed_at), "text")]
 
 

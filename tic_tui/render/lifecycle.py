@@ -7,6 +7,7 @@ the one before it. Processes that went the same way are one line, which names al
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from typing import Final
@@ -15,6 +16,7 @@ from tic_tui.age import age
 from tic_tui.coverage import spans
 from tic_tui.execution import PhaseChange
 from tic_tui.glyphs import Glyphs
+from tic_tui.lanes import phase_words
 from tic_tui.render.text import Builder, Line, clean, some, width_of
 
 Process = tuple[str, int | None, int | None, str, str]
@@ -25,12 +27,8 @@ _WORDS: Final = {"residency": "", "version": "", "cache": "cache ", "graph": "gr
 
 def words(change: PhaseChange) -> str:
     """A phase as it stands on the line: asleep L2, reloaded v12, cache reset, graph captured."""
-    text = _WORDS.get(str(change.track), f"{change.track} ") + str(change.phase).replace("_", " ")
-    if change.level:
-        text += (
-            f" L{change.level}" if change.track == "residency" and str(change.level).isdecimal() else f" {change.level}"
-        )
-    return f"{text} v{change.version}" if change.version else text
+    track = str(change.track)
+    return _WORDS.get(track, f"{track} ") + phase_words(track, change.phase, change.level, change.version)
 
 
 def names(processes: Iterable[Process]) -> str:
@@ -45,8 +43,16 @@ def names(processes: Iterable[Process]) -> str:
     return some(len(found), "process", "processes")
 
 
-def tracks(changes: Sequence[PhaseChange]) -> list[tuple[list[Process], list[PhaseChange]]]:
-    """(processes, what they went through), rollout first; those that went the same way are together."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What processes went through, oldest first; those that went the same way are together."""
+
+    processes: tuple[Process, ...]
+    changes: tuple[PhaseChange, ...]
+
+
+def ways(changes: Sequence[PhaseChange]) -> list[Way]:
+    """The ways that processes went, rollout first."""
     of_process: dict[Process, list[PhaseChange]] = {}
     for change in changes:
         of_process.setdefault(change.process, []).append(change)
@@ -58,32 +64,41 @@ def tracks(changes: Sequence[PhaseChange]) -> list[tuple[list[Process], list[Pha
         if mine[-1].observed_at > held[1][-1].observed_at:
             alike[way] = (held[0], mine)
     order = {"rollout": 0, "trainer": 1}
-    return sorted(
+    ordered = sorted(
         alike.values(), key=lambda g: (order.get(g[0][0][0], 2), g[0][0][0], -g[1][-1].observed_at.timestamp())
     )
+    return [Way(tuple(processes), tuple(mine)) for processes, mine in ordered]
 
 
 def lines(changes: Sequence[PhaseChange], now: datetime, width: int, glyphs: Glyphs, most: int = MOST) -> list[Line]:
     """At most `most` lines, and one that says how many more there are."""
-    groups = tracks(changes)
-    found = [_line(processes, mine, now, width, glyphs) for processes, mine in groups[:most]]
-    if len(groups) > most:
-        more = some(len(groups) - most, "more process went another way", "more processes went other ways")
-        found.append(Builder(width, glyphs).add(f" and {more}", "dim").line())
-    return found
+    groups = ways(changes)
+    found = [row(way, now, width, glyphs, selected=False) for way in groups[:most]]
+    return [*found, more(len(groups) - most, width, glyphs)] if len(groups) > most else found
 
 
-def _line(processes: Sequence[Process], mine: Sequence[PhaseChange], now: datetime, width: int, glyphs: Glyphs) -> Line:
+def more(number: int, width: int, glyphs: Glyphs) -> Line:
+    """How many ways are not shown."""
+    text = some(number, "more process went another way", "more processes went other ways")
+    return Builder(width, glyphs).add(f" and {text}", "dim").line()
+
+
+def row(way: Way, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
+    """One way. An update that keeps the KV cache on purpose is no finding, and is said in words."""
+    processes, mine = way.processes, way.changes
     role, newest = processes[0][0], mine[-1]
     ago = f" {age(newest.event_at or newest.observed_at, now)} "
-    b = Builder(width, glyphs).add(" ").cell(role, 8, role if role in {"rollout", "trainer"} else "text")
+    if any(change.keeps_kv for change in mine):
+        ago = f"  policy: KV kept {ago}"
+    b = Builder(width, glyphs).add(glyphs.cursor if selected else " ", "key")
+    b.cell(role, 8, role if role in {"rollout", "trainer"} else "text")
     b.add(f"{names(processes)}  ", "head")
     between = f" {glyphs.ascending} "
     room, shown = b.room - width_of(ago), list[tuple[str, str]]()
-    ways = [
+    said_of = [
         (said, legal, len(list(same))) for (said, legal), same in groupby((_said(c, glyphs), c.legal) for c in mine)
     ]
-    for n, (said, legal, times) in enumerate(reversed(ways)):  # whole words, the newest ones
+    for n, (said, legal, times) in enumerate(reversed(said_of)):  # whole words, the newest ones
         text = f"{said} x{times}" if times > 1 else said
         room -= width_of(clean(text + between, glyphs))
         if room < 0 and shown:
@@ -95,4 +110,4 @@ def _line(processes: Sequence[Process], mine: Sequence[PhaseChange], now: dateti
 
 
 def _said(change: PhaseChange, glyphs: Glyphs) -> str:
-    return words(change) if change.legal else f"{glyphs.suspect} {words(change)} (out of order)"
+    return words(change) if change.legal else f"{glyphs.suspect} {words(change)} ({change.wrong})"

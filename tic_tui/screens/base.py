@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
@@ -14,6 +14,9 @@ from tic_tui.model import Demand
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome
 from tic_tui.widgets.painted import Listing, Painted, tic_app
+
+if TYPE_CHECKING:
+    from tic_tui.execution import Finding
 
 
 @runtime_checkable
@@ -64,6 +67,9 @@ class View(Screen[None], inherit_bindings=False):
 
     def take_neighbours(self, found: Neighbours) -> None:
         """The lines round a record that this view asked for."""
+
+    def take_findings(self, ids: tuple[str, ...], rows: tuple[Finding, ...]) -> None:
+        """Findings that this view asked for by name."""
 
     def draw_frame(self) -> None:
         """Status line and footer."""
@@ -163,6 +169,10 @@ class View(Screen[None], inherit_bindings=False):
 
     async def action_show_mismatches(self) -> None:
         await tic_app(self).show_mismatches()
+
+    async def action_show_state(self) -> None:
+        self.choose_run()
+        await tic_app(self).show_state()
 
     async def action_show_faults(self) -> None:
         self.choose_run()

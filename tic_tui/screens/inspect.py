@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 
 from tic_tui import bindings
-from tic_tui.execution import Finding, Item
+from tic_tui.execution import Finding, Item, PhaseChange, StateChange
 from tic_tui.model import Fault, Mismatch
 from tic_tui.neighbours import Neighbours
+from tic_tui.plural import plural
+from tic_tui.render import chrome, detail
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.detail import DetailPane
-from tic_tui.widgets.painted import tic_app
+from tic_tui.widgets.findings import FindingList
+from tic_tui.widgets.painted import Painted, tic_app
 
 _STEP = 6  # lines of the file that one key adds on each side
 
@@ -28,18 +31,49 @@ class InspectScreen(View):
         self.item = item
 
     def body(self) -> ComposeResult:
+        yield Painted(id="made-in-head")
+        yield FindingList(id="made-in")
         yield DetailPane(id="detail", wide=True)
 
     def on_mount(self) -> None:
         self.query_one(DetailPane).focus()
+        self._look_up()
+
+    def _look_up(self) -> None:
+        """Asks for the findings in whose state a number was made."""
+        ids = self._ids()
+        if ids and isinstance(self.item, Mismatch):
+            tic_app(self).feed.look_up(self.item.run_id, ids)
+
+    def _ids(self) -> tuple[str, ...]:
+        return tuple((self.item.finding_ids or "").split()) if isinstance(self.item, Mismatch) else ()
+
+    def take_findings(self, ids: tuple[str, ...], rows: tuple[Finding, ...]) -> None:
+        if ids == self._ids():
+            self.query_one(FindingList).show(rows)
+            self.sync()
 
     def crumbs(self) -> Sequence[str]:
         kind = type(self.item).__name__.lower()
+        kind = {"phasechange": "weights", "statechange": "state"}.get(kind, kind)
         return ("tic", f"{self.item.run_id} #{self.item.attempt}", kind, f"line {self.item.line_no}")
 
     def sync(self) -> None:
-        self.item = self._newer() or self.item
+        before, self.item = self._ids(), self._newer() or self.item
+        if self._ids() != before:
+            self._look_up()
+        self._draw_findings()
         self.query_one(DetailPane).show_item(self.item)
+
+    def _draw_findings(self) -> None:
+        wrong, head, app = self.query_one(FindingList), self.query_one("#made-in-head", Painted), tic_app(self)
+        there = bool(self._ids()) and wrong.row_count > 0
+        wrong.display = head.display = there
+        if there:
+            wrong.styles.height = min(wrong.row_count, max(1, self.size.height // 6))
+            focused = self.focused is wrong
+            said = f"{wrong.row_count} {plural(wrong.row_count, 'finding')}; Enter opens it"
+            head.paint([chrome.panel_head("made in the state of", said, self.size.width, app.glyphs, focused=focused)])
 
     def _newer(self) -> Item | None:
         """What became of it in the newest readings: its standing may have changed, or its record been completed."""
@@ -49,6 +83,8 @@ class InspectScreen(View):
         if isinstance(item, Finding):
             found = app.run_view.findings if app.run_view is not None else ()
             return next((f for f in found if f.finding_id == item.finding_id), None)
+        if isinstance(item, PhaseChange | StateChange):
+            return None
         views = (app.run_view, app.mismatches_view)
         rows = [r for v in views if v is not None for r in v.window.rows if r.store_id == item.store_id]
         same = [r for r in rows if r.key == item.key]
@@ -62,10 +98,22 @@ class InspectScreen(View):
         return str(self.item.run_id), self.item.attempt, record
 
     def copy_text(self) -> str:
-        return f"{self.item.place} offset {self.item.byte_offset} length {self.item.byte_length}\n{self._text()}"
+        where = f"{self.item.place} offset {self.item.byte_offset} length {self.item.byte_length}"
+        return f"{where}\n{detail.text_of(self.item)}"
 
-    def _text(self) -> str:
-        return str(self.item.detail) if isinstance(self.item, Finding) else self.item.raw
+    async def action_open_finding(self) -> None:
+        if (finding := self.query_one(FindingList).selected) is not None and self._ids():
+            await tic_app(self).push_screen(InspectScreen(finding))
+
+    def action_next_panel(self) -> None:
+        wrong, pane = self.query_one(FindingList), self.query_one(DetailPane)
+        self.set_focus(wrong if self.focused is pane and wrong.display else pane)
+
+    def on_descendant_focus(self) -> None:
+        self._draw_findings()
+
+    async def action_show_state(self) -> None:
+        await tic_app(self).show_state(self.item)
 
     async def action_next_fault(self) -> None:
         await self._jump(1)

@@ -13,13 +13,14 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tic_tui import bindings
-from tic_tui.execution import Finding, Item
+from tic_tui.execution import Item
 from tic_tui.model import Demand, Mismatch, RunView
-from tic_tui.render import artifacts, banner, chrome, execstate, gpus, lifecycle, liveness, plot, records
+from tic_tui.render import artifacts, banner, chrome, detail, execstate, gpus, lifecycle, liveness, plot, records
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.widgets.findings import FindingList
+from tic_tui.widgets.lifecycle import LifecycleList
 from tic_tui.widgets.lists import FaultList, MismatchTable
 from tic_tui.widgets.painted import Painted, tic_app
 
@@ -39,7 +40,7 @@ class RunScreen(View):
         yield Painted(id="banner")
         yield Painted(id="live")
         yield Painted(id="state")
-        yield Painted(id="lifecycle")
+        yield LifecycleList(id="lifecycle")
         yield FindingList(id="findings")
         yield Painted(id="gpus")
         yield Painted(id="artifacts")
@@ -82,6 +83,7 @@ class RunScreen(View):
             table.clear()
             self.query_one(FaultList).show(())
             self.query_one(FindingList).show(())
+            self.query_one(LifecycleList).show(())
         width = self.size.width
         none = self.query_one("#none", Painted)
         self._arrange(view)
@@ -92,8 +94,9 @@ class RunScreen(View):
         tall = self.size.height >= 16
         self.query_one("#banner", Painted).paint(banner.banner(view, now, width, app.glyphs, tall=tall))
         self.query_one("#state", Painted).paint(execstate.strip(view, now, width, app.glyphs) if tall else [])
-        ways = lifecycle.lines(view.changes, now, width, app.glyphs, 1 if self.size.height < 30 else lifecycle.MOST)
-        self.query_one("#lifecycle", Painted).paint(ways if tall else [])
+        ways = self.query_one(LifecycleList)
+        ways.show(view.changes, 1 if self.size.height < 30 else lifecycle.MOST)
+        ways.styles.height = ways.row_count
         used = gpus.lines(view.gpus, now, width, app.glyphs, min(gpus.MOST, max(0, self.size.height // 6 - 3)))
         self.query_one("#gpus", Painted).paint(used if tall else [])
         self.query_one("#artifacts", Painted).paint(artifacts.lines(view.artifacts, width, app.glyphs) if tall else [])
@@ -114,7 +117,6 @@ class RunScreen(View):
             "#banner",
             "#live",
             "#state",
-            "#lifecycle",
             "#gpus",
             "#artifacts",
             "#marks",
@@ -123,6 +125,7 @@ class RunScreen(View):
         ):
             self.query_one(selector).display = there
         self.query_one("#plot").display = there and self.plot_height() > 0
+        self.query_one(LifecycleList).display = view is not None and bool(view.changes) and tall
         self.query_one(FindingList).display = view is not None and bool(view.findings) and tall
         self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
 
@@ -205,9 +208,9 @@ class RunScreen(View):
 
     def selected(self) -> Item | None:
         """What the cursor is on."""
-        faults, wrong = self.query_one(FaultList), self.query_one(FindingList)
-        if self.focused is wrong:
-            return wrong.selected
+        faults, wrong, ways = self.query_one(FaultList), self.query_one(FindingList), self.query_one(LifecycleList)
+        if self.focused is wrong or self.focused is ways:
+            return wrong.selected if self.focused is wrong else ways.selected
         return faults.selected if self.focused is faults else self.query_one(MismatchTable).selected
 
     def target_run(self) -> tuple[str, int | None, str] | None:
@@ -221,7 +224,7 @@ class RunScreen(View):
         item = self.selected()
         if item is None:
             return tic_app(self).selected_run or ""
-        return f"{item.place}\n{item.detail if isinstance(item, Finding) else item.raw}"
+        return f"{item.place}\n{detail.text_of(item)}"
 
     async def action_open(self) -> None:
         if (item := self.selected()) is not None:
@@ -246,7 +249,8 @@ class RunScreen(View):
         tic_app(self).next_metric()
 
     def action_next_panel(self) -> None:
-        order = (self.query_one(MismatchTable), self.query_one(FaultList), self.query_one(FindingList))
+        lists = (MismatchTable, FaultList, FindingList, LifecycleList)
+        order = [self.query_one(kind) for kind in lists]
         there = [panel for panel in order if panel is order[0] or (panel.row_count and panel.display)]
         at = next((n for n, panel in enumerate(there) if panel is self.focused), 0)
         # At once: `focus()` waits for its turn, and a key typed right behind this one would go to the old list.
