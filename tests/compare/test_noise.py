@@ -37,9 +37,9 @@ def test_the_largest_pair_is_the_floor(tmp_path: Path) -> None:
 def test_what_is_no_repeat(tmp_path: Path) -> None:
     one = _file(tmp_path / "1.pt", -1, -2, pid=1, policy_version=1)
     shutil.copy(one, tmp_path / "copy.pt")
-    assert "a copy" in floor("A", "", [one, tmp_path / "copy.pt"]).undefined
+    assert "one thing" in floor("A", "", [one, tmp_path / "copy.pt"]).undefined
     same = _file(tmp_path / "same.pt", -1, -2, pid=1, policy_version=1)
-    assert "a copy" in floor("A", "", [one, same]).undefined, "one receipt is one act of producing"
+    assert "one thing" in floor("A", "", [one, same]).undefined, "one receipt is one act of producing"
     equal = floor("A", "", [one, _file(tmp_path / "2.pt", -1, -2, pid=2, policy_version=1)])
     assert equal.value == 0 and equal.mismatched == 0
     later = _file(tmp_path / "3.pt", -1, -2.5, pid=3, policy_version=2)

@@ -15,7 +15,7 @@ from typing import Final
 
 from tic_daemon.compare.align import align
 from tic_daemon.compare.figures import measure
-from tic_daemon.compare.manifests import Claims, claims
+from tic_daemon.compare.manifests import Claims, Receipt, claims
 from tic_daemon.compare.reading import Reading
 from tic_daemon.compare.sides import Side
 
@@ -66,10 +66,9 @@ def floor(name: str, part: str, paths: Sequence[Path]) -> Floor:
         sides = [_own(reading, part) for reading in readings]
         said = [claims(side) for side in sides]
         copies = [
-            f"{one.path} and {other.path} are equal files without two receipts: a copy"
+            f"{one.path} and {other.path} are one thing: a copy, or one receipt"
             for (one, first), (other, second) in combinations(zip(sides, said, strict=True), 2)
-            if one.sha256 == other.sha256
-            and (None in (first.receipt, second.receipt) or first.receipt == second.receipt)
+            if _copied(one.sha256 == other.sha256, first.receipt, second.receipt)
         ]
         if copies:
             return _none(name, len(paths), copies[0])
@@ -90,6 +89,13 @@ def floor(name: str, part: str, paths: Sequence[Path]) -> Floor:
     shown = None not in receipts and len(receipts) == len(said)
     bad = next((own.undefined["logprob_mae"] for own in every if own.metrics["logprob_mae"] is None), "")
     return Floor(name, len(paths), len(every), most, metrics, every[0].valid, shown, bad)
+
+
+def _copied(equal_files: bool, first: Receipt | None, second: Receipt | None) -> bool:
+    """Whether two files are of one act of producing: by their receipt, or equal and without two receipts."""
+    if first is None or second is None:
+        return equal_files
+    return first == second
 
 
 def _own(reading: Reading, part: str) -> Side:
