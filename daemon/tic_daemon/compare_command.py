@@ -6,6 +6,7 @@ Prints the summary and a `[mismatch]` record, writes a report, and ends with the
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -71,11 +72,13 @@ def run(args: argparse.Namespace) -> int:
         TicError: a file cannot be used, or the report cannot be written.
     """
     try:
-        from tic_daemon.compare import reporting  # noqa: PLC0415  it loads numpy
+        from tic_daemon.compare import reporting, traces  # noqa: PLC0415  it loads numpy
         from tic_daemon.compare.comparison import Declared, compare, judged_again  # noqa: PLC0415
     except ImportError as error:
         raise CompareError(f"comparing needs numpy: {error}", "pip install numpy") from error
 
+    if args.b is not None and traces.is_trace(args.a):
+        return _traces(args)
     if args.plant and args.criterion is None:
         raise CompareError("--plant proves a criterion: name it with --criterion")
     declared = Declared(
@@ -92,6 +95,18 @@ def run(args: argparse.Namespace) -> int:
     else:
         say(printable(f"{reporting.text(found)}\n{reporting.record(found, report)}"))
     return int(found.verdict.exit_code)
+
+
+def _traces(args: argparse.Namespace) -> int:
+    """Two layer traces: a diagnosis, without verdict and record."""
+    from tic_daemon.compare import trace_report, traces  # noqa: PLC0415  it loads numpy
+
+    found = traces.compare_traces(args.a, args.b)
+    body = json.dumps(trace_report.as_json(found, str(args.a), str(args.b)), indent=1, ensure_ascii=False)
+    if args.report is not None:
+        _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
+    say(printable(body if args.json else trace_report.text(found, str(args.a), str(args.b))))
+    return int(trace_report.exit_code(found))
 
 
 def _standing(at: str, found: Comparison) -> tuple[Standing, str]:
@@ -115,13 +130,7 @@ def _write(path: Path | None, found: Comparison) -> Path:
 
     body = dumped(found).encode("utf-8", "backslashreplace")
     if path is not None:
-        try:
-            _create(path, body)
-        except FileExistsError as error:
-            raise CompareError(
-                f"{path} is there already: a report is never overwritten", "name another file"
-            ) from error
-        return path
+        return _new(path, body)
     folder = Path(REPORTS)
     folder.mkdir(exist_ok=True)
     for copy in range(1, _COPIES):
@@ -132,6 +141,15 @@ def _write(path: Path | None, found: Comparison) -> Path:
             continue
         return place
     raise CompareError(f"{folder} holds {_COPIES} reports of {found.id}", "name another place with --report")
+
+
+def _new(path: Path, body: bytes) -> Path:
+    """Write a report where the user wants it. Raises CompareError if something is there."""
+    try:
+        _create(path, body)
+    except FileExistsError as error:
+        raise CompareError(f"{path} is there already: a report is never overwritten", "name another file") from error
+    return path
 
 
 def _create(path: Path, body: bytes) -> None:

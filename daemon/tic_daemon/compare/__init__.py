@@ -19,6 +19,8 @@
     criteria.py     a frozen criterion and its planted error
     comparison.py   one comparison from files to verdict
     reporting.py    the report, the summary and the `[mismatch]` record
+    tensors.py      two tensors of one boundary; the vocabulary's distribution
+    traces.py, trace_report.py    layer traces: the first boundary that differs
 
 The judge is `tic_daemon.evidence.judge`. Nothing here knows of a store or of a screen, and torch is never needed.
 """
