@@ -23,6 +23,8 @@
     name = "grpo-a"
     path = "jobs/4711/**"              # sources under it belong to the run
 
+    [[step_key]], [[metric_key]]       # W&B keys of your own trainer; see wandb/keys.py
+
     [[wandb_run]]
     path = "entity/project/id"         # a W&B run whose history is read, where no log names it
     run = "grpo-a"
@@ -50,6 +52,8 @@ from zoneinfo import ZoneInfo
 from tic_daemon.errors import ConfigError
 from tic_daemon.listen import Listen
 from tic_daemon.listen import parse as parse_listen
+from tic_daemon.wandb import keys
+from tic_daemon.wandb.keys import Keys
 
 CONFIG_NAME = "tic.toml"
 ROLES = ("rollout", "trainer", "driver", "kernel", "scheduler", "unknown")
@@ -154,14 +158,22 @@ class WandbConfig:
         every_s: seconds between two readings of what is new.
         full_s: seconds between two readings of everything.
         deadline_s: a reading is ended after so long; a longer history is read in several.
+        grace_s: a row that is younger is under way, not missing.
+        framework, revision: whose keys the histories have, and of which commit; "": as the histories show.
         runs: see `WandbRunConfig`.
+        keys: which keys are training steps and what they measure: the program's tables, and `[[step_key]]` and
+            `[[metric_key]]` before them (wandb/keys.py).
     """
 
     read: bool = True
     every_s: float = 60.0
     full_s: float = 3600.0
     deadline_s: float = 300.0
+    grace_s: float = 45.0
+    framework: str = ""
+    revision: str = ""
     runs: tuple[WandbRunConfig, ...] = ()
+    keys: Keys = field(default_factory=keys.built_in)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +316,7 @@ def parse_config(text: str, file: Path) -> Config:
         wandb=WandbConfig(
             **reader.section(data, "wandb", _WANDB),
             runs=tuple(WandbRunConfig(**entry) for entry in reader.entries(data, "wandb_run", _WANDB_RUN)),
+            keys=keys.load(data, str(file)),
         ),
         results=ResultsConfig(**reader.section(data, "results", _RESULTS)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
@@ -465,6 +478,8 @@ _WANDB: dict[str, _Kind] = {
     "every_s": _Kind("number", 1, 86400),
     "full_s": _Kind("number", 1, 604800),
     "deadline_s": _Kind("number", 1, 86400),
+    "grace_s": _Kind("number", 1, 86400),
+    **dict.fromkeys(("framework", "revision"), _TEXT),
 }
 _WANDB_RUN: dict[str, _Kind] = {"path": _Kind("wandb run"), "run": _TEXT}
 

@@ -36,10 +36,10 @@ from tic_daemon.sources.wandb_local import WandbLocal
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
+from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.rows import CheckpointRow, FaultFileRow, ResultRow, SourceDelta
 from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
-from tic_daemon.wandb import keys as wandb_keys
 
 log = logging.getLogger("tic-daemon")
 
@@ -140,6 +140,7 @@ class Daemon:
             local_dir=config.store.local_dir,
             margin_s=config.lock.margin_s,
             staleness=config.lock.staleness,
+            wandb=Reconciler(config.wandb.keys, config.wandb.grace_s, config.wandb.framework, config.wandb.revision),
         )
         self._writer.put_fault_rules(self._rules.fault_rules())
         self._scanner = Scanner(self._rules, engine)
@@ -168,10 +169,11 @@ class Daemon:
         self._wandb = WandbLocal(
             config.host or layout.host,
             config.run_for,
-            wandb_keys.load(),
+            config.wandb.keys,
             self._writer.cursors(),
             self._writer.sources(),
             self._follower.wake,
+            framework=config.wandb.framework,
         )
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))

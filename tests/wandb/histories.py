@@ -179,7 +179,9 @@ class Histories:
             self.derived.rebuild(self.con, at(t))
         self.derived.wandb.note({"wandb_row"})
         for _ in range(1000):
-            if not self.derived.wandb.slice(self.con, at(t)):
+            more = self.derived.wandb.slice(self.con, at(t), self.rec_id)
+            self.rec_id += self.derived.wandb.made
+            if not more:
                 break
         else:
             raise AssertionError("it never comes to an end")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.wandb.histories import Gap, Histories, at
+from tic_daemon.store.reconcile import Reconciler
 
 END = 1000.0
 
@@ -477,3 +478,43 @@ def test_as_of_shows_what_was_known_then() -> None:
     assert h.gaps("kind") == [("missing",)]
     h.con.execute("SET VARIABLE as_of = ?", [at(120)])
     assert h.gaps("kind") == [("pending",)]
+
+
+def test_known_metrics_become_numeric_records_once() -> None:
+    """The local log, the server and a record that the trainer printed tell one number: one record."""
+    h = Histories()
+    log, server, console = h.local(), h.api(), h.source("file", "r", console=True)
+    rows = [
+        (step, {**verl(step), "training/rollout_probs_diff_mean": 0.00125 * (step + 1), "rollout_corr/kl": 0.5})
+        for step in range(6)
+    ]
+    printed = h._at(console, 2, step=2)
+    h._put("mismatch", {**printed, "run": "r", "metric": "probability_mae", "value": 0.00375, "value_text": "0.00375", "scope": "fixed-input",
+                        "intervention": "none", "parse_state": "ok", "raw": "x", "phase": "", "input": "", "rank_text": "", "repeat": "",
+                        "reference": "", "report": "", "classification": "", "extra": "", "self_repeat_text": ""})  # fmt: skip
+    for step, values in rows[:5]:
+        h.row(log, step, values, t=step)
+    h.whole(server, 100, rows)
+    h.settle(200)
+    found = h.con.execute(
+        "SELECT source_kind, step, metric, value, parse_state, is_evidence FROM mismatches ORDER BY metric, step"
+    ).fetchall()
+    assert found == [
+        ("wandb_local", 0, "probability_mae", 0.00125, "ok", False), ("wandb_local", 1, "probability_mae", 0.0025, "ok", False),
+        ("console", 2, "probability_mae", 0.00375, "ok", True), ("wandb_local", 3, "probability_mae", 0.005, "ok", False),
+        ("wandb_local", 4, "probability_mae", 0.00125 * 5, "ok", False), ("wandb_api", 5, "probability_mae", 0.0075, "ok", False),
+        *(("wandb_local", step, "unknown", 0.5, "unknown_metric", False) for step in range(5)),
+        ("wandb_api", 5, "unknown", 0.5, "unknown_metric", False),
+    ]  # fmt: skip
+    h.settle(300)
+    assert h.con.execute("SELECT count(*) FROM mismatches").fetchone() == (12,)
+
+
+def test_the_revision_says_what_a_key_is_that_changed_its_meaning() -> None:
+    h = Histories(Reconciler(revision="1dda039"))
+    log = h.local()
+    h.row(log, 0, {**verl(0), "rollout_corr/kl": 0.5}, t=0)
+    h.settle(10)
+    assert h.con.execute("SELECT metric, not_evidence_because FROM mismatches").fetchall() == [
+        ("kl_k1", "intervention not stated")
+    ]

@@ -1,6 +1,7 @@
 """Holds what a trainer printed, its W&B log and the server's history against each other, step by step and key by key.
 
     schema/derive/wandb/1_units.sql     new rows and lines, by training step
+    schema/derive/wandb/4_numbers.sql   numeric records of new rows, if their keys are known to measure agreement
     schema/derive/wandb/2_compare.sql   steps whose values must be looked at, and how they differ
     schema/derive/wandb/3_gaps.sql      what is missing where, and why: d_wandb_gap, d_wandb_step, d_wandb_history
 
@@ -16,9 +17,10 @@ there is none. Which key holds the training step is data: wandb/keys.py.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -63,16 +65,17 @@ class Reconciler:
     Args:
         keys: which key holds a training step.
         grace_s: younger differences are pending.
-        framework: what configuration says of a run's framework; "" if nothing.
+        framework, revision: what configuration says of the trainer; "" if nothing.
     """
 
     def __init__(
-        self, keys: Keys | None = None, grace_s: float = GRACE_S, framework: Callable[[str], str] = lambda run: ""
+        self, keys: Keys | None = None, grace_s: float = GRACE_S, framework: str = "", revision: str = ""
     ) -> None:
         self._keys = keys or built_in()
         self._grace_us = int(grace_s * 1e6)
-        self._said = framework
+        self._said, self._revision = framework, revision
         self._units = load(_FOLDER / "1_units.sql")
+        self._numbers = load(_FOLDER / "4_numbers.sql")
         self._compare = load(_FOLDER / "2_compare.sql")
         self._gaps = load(_FOLDER / "3_gaps.sql")
         self._prints: dict[str, tuple[int, int]] = {}
@@ -82,15 +85,17 @@ class Reconciler:
         self._after = 0.0
         self._round: Iterator[None] | None = None
         self._worked = 0.0
+        self.made = 0
+        """Numeric records that the last slice wrote."""
         self.changes = 0
 
     def statements(self) -> tuple[Statement, ...]:
         """All SQL that decides what the derived tables hold."""
-        return (*self._units, *self._compare, *self._gaps)
+        return (*self._units, *self._numbers, *self._compare, *self._gaps)
 
     def print_text(self) -> str:
         """What, if it changes, makes all that is kept worthless."""
-        return repr((self._keys, [statement.sql for statement in self.statements()], _ddl()))
+        return repr((self._keys, self._said, [statement.sql for statement in self.statements()], _ddl()))
 
     def rebuild(self, con: duckdb.DuckDBPyConnection, *, anew: bool) -> None:
         """At the start of a daemon, within a transaction: tables of another program or other keys are emptied.
@@ -101,7 +106,7 @@ class Reconciler:
         con.execute(f"SET VARIABLE tic_grace_us = {self._grace_us}")
         con.execute(
             "CREATE OR REPLACE TEMP TABLE t_wandb_axis_ (framework VARCHAR, log BOOLEAN, key VARCHAR, wkey VARCHAR, "
-            "axis VARCHAR)"
+            "axis VARCHAR, metric VARCHAR, said VARCHAR)"
         )
         if anew:
             for table in (*_TABLES, *(f"d_{name}" for name in self.kept())):
@@ -149,19 +154,22 @@ class Reconciler:
         """Whether something has come that no slice has looked at."""
         return self._present and (self._stale or self._round is not None)
 
-    def slice(self, con: duckdb.DuckDBPyConnection, now: datetime) -> bool:
+    def slice(self, con: duckdb.DuckDBPyConnection, now: datetime, rec_id: int = 0) -> bool:
         """One slice of the work, within a transaction. True: more is left, and another should run soon.
+
+        Args:
+            now: observed_at of what it writes. rec_id: the last one given; `made` says how many it took.
 
         Raises:
             duckdb.Error: a statement failed; the transaction must be rolled back, and `forget` called.
         """
         started = time.monotonic()
         until = started + SLICE_S
-        more = False
+        more, self.made = False, 0
         if self._round is None:
             con.execute(f"SET VARIABLE tic_wandb_budget = {BUDGET}")
             self._stale = False
-            more = self._take_in(con)
+            more = self._take_in(con, now, rec_id)
             if not more:
                 self._round, self._worked = self._rounds(con, now), 0.0
         while self._round is not None:
@@ -178,7 +186,7 @@ class Reconciler:
 
     # --- units --------------------------------------------------------------------------------------------------------
 
-    def _take_in(self, con: duckdb.DuckDBPyConnection) -> bool:
+    def _take_in(self, con: duckdb.DuckDBPyConnection, now: datetime, rec_id: int) -> bool:
         """Rows and lines that are new. True: there were more than the budget allows."""
         self._place_sources(con)
         row = con.execute("SELECT coalesce(min(upto), 0) FROM d_wandb_source").fetchone()
@@ -199,6 +207,7 @@ class Reconciler:
                     self._rest(con)
                     return False
         con.execute("INSERT INTO d_wandb_unit BY NAME SELECT * FROM t_wandb_unit_")
+        self.made = self._number(con, now, rec_id)
         con.execute(
             "UPDATE d_wandb_source SET upto = n.rec_id FROM (SELECT source_id, max(rec_id) AS rec_id FROM "
             "(SELECT source_id, rec_id FROM t_wandb_new_ UNION ALL SELECT source_id, rec_id FROM t_wandb_line_) "
@@ -275,7 +284,7 @@ class Reconciler:
         The framework is what configuration says, else the run itself, else what its keys showed once, or show.
         """
         listed = list(sources)
-        told = (self._said(run), *(source[3] for source in listed), *(found.get(source[0], "") for source in listed))
+        told = (self._said, *(source[3] for source in listed), *(found.get(source[0], "") for source in listed))
         names_ = (name.lower().replace("-", "_") for name in told)
         framework = next((name for name in names_ if name in self._keys.frameworks), "")
         if not framework:
@@ -318,11 +327,12 @@ class Reconciler:
             prefix = self._keys.prefix(framework) if is_log else ""
             wkey = key if not prefix or key.startswith(prefix) else prefix + key
             own = key in OWN or key.startswith("_wandb.")
-            found.append((framework, is_log, key, wkey, None if own else self._keys.axis(framework, wkey)))
+            axis = None if own else self._keys.axis(framework, wkey)
+            found.append((framework, is_log, key, wkey, axis, *self._measured(framework, wkey)))
         if not found:
             return
-        kinds = (pa.string(), pa.bool_(), pa.string(), pa.string(), pa.string())
-        names = ("framework", "log", "key", "wkey", "axis")
+        names = ("framework", "log", "key", "wkey", "axis", "metric", "said")
+        kinds = tuple(pa.bool_() if name == "log" else pa.string() for name in names)
         table = pa.table([pa.array([row[i] for row in found], kind) for i, kind in enumerate(kinds)], names=list(names))
         con.register("_axes", table)
         try:
@@ -332,6 +342,31 @@ class Reconciler:
             )
         finally:
             con.unregister("_axes")
+
+    def _measured(self, framework: str, key: str) -> tuple[str | None, str | None]:
+        """The canonical name of what a key measures, and what is known of it as JSON; None, if it is no such number."""
+        entry = self._keys.metric(framework, key)
+        if entry is None or not (name := entry.name_at(self._revision)):
+            return None, None
+        told = {
+            "wandb_key": key, "framework": framework, "space": entry.space, "reduction": entry.reduction,
+            "better": entry.better, "perfect": entry.perfect, "traps": entry.traps,
+        }  # fmt: skip
+        return name, json.dumps({field: value for field, value in told.items() if value != ""}, ensure_ascii=False)
+
+    def _number(self, con: duckdb.DuckDBPyConnection, now: datetime, rec_id: int) -> int:
+        """Numeric records of new rows whose numbers no record has yet. Returns how many were made."""
+        for statement in self._numbers:
+            con.execute(statement.sql)
+        row = con.execute("SELECT count(*) FROM t_wandb_number_").fetchone()
+        if row is None or not row[0]:
+            return 0
+        con.execute(
+            "INSERT INTO mismatch BY NAME SELECT * REPLACE (rec_id + ? AS rec_id), ? AS observed_at "
+            "FROM t_wandb_number_",
+            [rec_id, now],
+        )
+        return int(row[0])
 
     # --- values and gaps ----------------------------------------------------------------------------------------------
 

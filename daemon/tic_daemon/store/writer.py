@@ -31,6 +31,7 @@ from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import Owner
+from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.rows import (
     AttemptRow,
     CheckpointRow,
@@ -100,6 +101,7 @@ class Writer:
         local_dir: Path | None = None,
         margin_s: float = 2.0,
         staleness: int = 1,
+        wandb: Reconciler | None = None,
     ) -> Writer:
         """Opens the store for writing; creates it if it is not there.
 
@@ -110,6 +112,7 @@ class Writer:
             network: whether the state directory is on a network file system; None: as the mount says.
             local_dir: where on this node the live store lies if it must (place.py).
             margin_s, staleness: settings of the lock (config.py `LockConfig`).
+            wandb: how W&B histories are held against each other; default: without configuration.
 
         Raises:
             StoreOwnedError: another daemon writes it. StoreVersionError: written by a newer program.
@@ -124,7 +127,7 @@ class Writer:
             engine = Engine(layout, memory_limit)
             workspace = str(layout.state_dir.parent)
             migrate.migrate(engine.con, layout.store_id, workspace, layout.host, _utcnow())
-            derived = Derived(margin_s, staleness)
+            derived = Derived(margin_s, staleness, wandb=wandb)
             derived.rebuild(engine.con, _utcnow())
             migrate.public_views(engine.con)
             engine.lock_down()
@@ -437,19 +440,30 @@ class Writer:
 
     def _reconcile(self, *, whole: bool) -> None:
         """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""
-        wandb = self._derived.wandb
+        wandb, memory = self._derived.wandb, self._memory
         until = time.monotonic() + (WHOLE_S if whole else 0.0)
         while not self._owner.lost and (wandb.due(_utcnow()) or (whole and wandb.waiting)):
             con = self._engine.con
+            now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
             try:
                 con.execute("BEGIN")
-                wandb.slice(con, max(_utcnow(), self._memory.observed_at))
+                wandb.slice(con, now, memory.rec_id)
+                if wandb.made:
+                    self._derived.after(con, {"mismatch"}, now)
+                    con.execute(
+                        "INSERT INTO ingest VALUES (?, ?, ?, ?, 0, 0, ?, 0, 0, ?)",
+                        [memory.tick + 1, self._session, now, _utcnow(), wandb.made, now],
+                    )
                 con.execute("COMMIT")
-                self._changes += 1
             except duckdb.Error as error:
                 log.warning("%s", self._failed(error, "what W&B histories lack"))
                 wandb.failed()
                 return
+            self._changes += 1
+            if wandb.made:
+                memory.tick, memory.observed_at = memory.tick + 1, now
+                memory.rec_id += wandb.made
+                self._rows += wandb.made
             if time.monotonic() >= until:
                 return
 

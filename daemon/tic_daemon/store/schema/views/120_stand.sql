@@ -9,8 +9,10 @@ SELECT l.* REPLACE (least(l.lock_slo, u.lock_slo) AS lock_slo), EXISTS (
     coalesce(u.locking > 0, false) AS u_locks, u.lo_us AS u_lo_us, u.slo AS u_slo, u.void_lo AS u_void_lo,
     u.void_hi AS u_void_hi,
     coalesce(o.zone, g.zone) AS f_zone,
+    CASE WHEN s.console THEN 'console' ELSE coalesce(s.kind, 'file') END AS source_kind,
     v.voice, n.zone AS told_zone, EXISTS (SELECT 1 FROM i_in_force f WHERE f.run_id = l.run_id) AS told_of_run
 FROM i_lock l
+LEFT JOIN b_source s ON s.source_id = l.source_id
 LEFT JOIN i_unheard u ON u.run_id = l.run_id AND u.attempt = l.lo_attempt
 LEFT JOIN i_finding_zone o ON o.run_id = l.run_id AND o.attempt = l.lo_attempt AND o.own = l.source_id
 LEFT JOIN i_finding_zone g ON g.run_id = l.run_id AND g.attempt = l.lo_attempt AND g.own = 0

@@ -142,7 +142,8 @@ SELECT c.rec_id, c.run_id, c.attempt, c.step, c.step_carried, c.policy, c.input,
     c.event_at,
     c.stamp AS event_local, c.observed_at, c.raw,
     c.value_text, c.self_repeat_text, c.run AS printed_run, c.proc, c.actor, c.proc_rank, c.source_id, c.generation, c.extra,
-    c.store_id, c.prov IS NOT NULL AS provisional
+    c.store_id, c.prov IS NOT NULL AS provisional,
+    coalesce(c.source_kind, 'file') AS source_kind
 FROM (
 -- What its own log says, and for what that does not, what the processes of the rollout say by time.
 SELECT c.*, e.graph_mode AS own_graph_mode, e.step_kind AS own_step_kind, e.prefix_cache AS own_prefix_cache,
