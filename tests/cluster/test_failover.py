@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.fakes import SINCE, FakeReader
-from tic_daemon.errors import ConnectError, StoreError
+from tic_daemon.errors import ConnectError, StoreError, StoreVersionError
 from tic_daemon.store import failover
 from tic_daemon.store.check import stale
 from tic_daemon.store.failover import FailoverReader, Openers
@@ -43,6 +43,7 @@ class Store:
         self.layout = found
         self.host = host
         self.down: ConnectError | None = None
+        self.refused: StoreError | None = None
         self.opened: list[str] = []
         self.last: dict[str, FakeReader] = {}
         self.reader = FailoverReader(self.layout, Openers(self._live, self._snapshot, self._file))
@@ -73,6 +74,8 @@ class Store:
 
     def _file(self, _: StoreLayout) -> Reader:
         self.opened.append("file")
+        if self.refused is not None:
+            raise self.refused
         return self._made("file")
 
     def _made(self, kind: str) -> FakeReader:
@@ -232,6 +235,29 @@ def test_the_snapshot_of_a_daemon_that_never_closed_its_store_is_not_taken_for_a
     assert stale(replace(told, data_at=SINCE), SINCE.replace(tzinfo=UTC) + timedelta(minutes=2))
     store.layout.owner_file.unlink()  # taken over, and ended in order
     until(lambda: store.ask() == "snapshot" and store.reader.connection().detail == "")
+    store.reader.close()
+
+
+def test_a_file_that_cannot_be_opened_does_not_take_the_snapshot_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failover, "PROBE_S", (600.0,))
+    store = Store(tmp_path)
+    store.layout.published.write_bytes(b"x")
+    store.publish()
+    store.refused = StoreVersionError("the store has schema version 7 of an older program", "bring it forward")
+    assert store.ask() == "snapshot"
+    told = store.reader.connection()
+    assert (told.detail, told.hint) == ("the store has schema version 7 of an older program", "bring it forward")
+    store.opened.clear()
+    for _ in range(5):
+        time.sleep(0.03)  # each time owner.json is looked at
+        assert store.ask() == "snapshot"
+    assert store.opened == [] and not store.last["snapshot"].closed, "what lies there unchanged is tried now and then"
+    store.refused = None
+    os.utime(store.layout.published, (SINCE.timestamp(), SINCE.timestamp()))  # brought forward
+    until(lambda: store.ask() == "file")
+    assert store.last["snapshot"].closed and store.reader.connection().detail == ""
     store.reader.close()
 
 

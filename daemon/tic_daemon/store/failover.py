@@ -63,6 +63,19 @@ class Source:
     reader: Reader
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The better place of an ended store that could not be opened, as it lay there."""
+
+    error: TicError
+    written_at: float
+    tried_at: float
+
+    def stands(self, written_at: float) -> bool:
+        """Whether there is no reason to try again yet, while something else can be read."""
+        return written_at == self.written_at and time.monotonic() - self.tried_at < PROBE_S[-1]
+
+
 class FailoverReader:
     """A `Reader` of one store that goes where the store can be read, and back. Opens nothing until it is asked."""
 
@@ -74,6 +87,7 @@ class FailoverReader:
         self._number = 0
         self._trouble: ConnectError | None = None  # why the endpoint is not read though somebody owns the store
         self._lease: Process | None = None  # of a daemon that ended without giving the store up
+        self._refused: Refused | None = None  # of a store that nobody owns: why what is read is not the best of it
         self._failed: TicError | None = None  # why nothing at all can be read
         self._since = _utcnow()
         self._looked = float("-inf")
@@ -151,6 +165,9 @@ class FailoverReader:
                 told, detail=f"{what}: what came after its last snapshot is not read",
                 hint=take_over_command(self._layout.state_dir) + f"   on {lease.host} reads the rest",
             )  # fmt: skip
+        refused = self._refused
+        if refused is not None:
+            return replace(told, detail=refused.error.what, hint=refused.error.hint)
         return told
 
     def interrupt(self) -> None:
@@ -203,6 +220,7 @@ class FailoverReader:
 
     def _owned(self, source: Source | None) -> Source:
         """Of a store that somebody owns: live, else the snapshot. Never the file."""
+        self._refused = None
         if source is not None and source.kind == "live":
             return source
         if self._trouble is None:
@@ -225,17 +243,25 @@ class FailoverReader:
         """Of a store that nobody owns: the file, or what was published last if that is newer or all there is."""
         self._trouble = None
         self._lease = Process.read(self._layout.owner_file)
-        kinds = self._places()
-        if source is not None and kinds and source.kind == kinds[0]:
-            return source
-        self._use(None)
         first: TicError | None = None
+        kinds = self._places()
         for kind in kinds:
+            if source is not None and source.kind == kind:
+                return source
+            refused, mark = self._refused, self._written_at(kind)
+            if source is not None and refused is not None and refused.stands(mark):
+                continue
             try:
                 opener = self._openers.file if kind == "file" else self._openers.snapshot
-                return self._use(kind, opener(self._layout))
+                reader = opener(self._layout)
             except (StoreError, ConnectError) as error:
+                self._refused = Refused(error, mark, time.monotonic())
                 first = first or error
+                continue
+            if kind == kinds[0]:
+                self._refused = None
+            return self._use(kind, reader)
+        self._use(None)
         raise first or StoreError(
             f"the store {self._layout.directory} has no file here",
             f"its live file is on {self._layout.host}: look there",
@@ -244,13 +270,17 @@ class FailoverReader:
     def _places(self) -> list[Kind]:
         """Where a store that nobody owns can be read, the best first."""
         layout = self._layout
-        whole, published = _written(layout.readable_database), _written(reach.manifest_file(layout))
+        whole, published = self._written_at("file"), self._written_at("snapshot")
         found: list[Kind] = ["file"] if whole else []
         if published:
             # A file whose live one lies on another host is that one's copy at its last orderly end.
             copied = layout.database == layout.published and bool(read_json(layout.pointer_file).get("database"))
             found.insert(0 if copied and published > whole else len(found), "snapshot")
         return found
+
+    def _written_at(self, kind: Kind) -> float:
+        """When the file or the snapshot was written last; 0 if there is none."""
+        return _written(self._layout.readable_database if kind == "file" else reach.manifest_file(self._layout))
 
     def _use(self, kind: Kind | None, reader: Reader | None = None) -> Source:
         """Goes over to another source; None: to nothing for now."""
