@@ -72,13 +72,12 @@ def run(args: argparse.Namespace) -> int:
         TicError: a file cannot be used, or the report cannot be written.
     """
     try:
-        from tic_daemon.compare import reporting, traces  # noqa: PLC0415  it loads numpy
+        from tic_daemon.compare import reporting  # noqa: PLC0415  it loads numpy
         from tic_daemon.compare.comparison import Declared, compare, judged_again  # noqa: PLC0415
+        from tic_daemon.compare.reading import TraceFound  # noqa: PLC0415
     except ImportError as error:
         raise CompareError(f"comparing needs numpy: {error}", "pip install numpy") from error
 
-    if args.b is not None and traces.is_trace(args.a):
-        return _traces(args)
     if args.plant and args.criterion is None:
         raise CompareError("--plant proves a criterion: name it with --criterion")
     declared = Declared(
@@ -86,7 +85,12 @@ def run(args: argparse.Namespace) -> int:
         Standing.CLEAR if args.faults == "none" else Standing.UNKNOWN, reporting.DECLARED if args.faults else "",
         args.run_name, args.step, args.intervention, tuple(args.repeat_a), tuple(args.repeat_b),
     )  # fmt: skip
-    found = compare(args.a, args.b, declared)
+    try:
+        found = compare(args.a, args.b, declared)
+    except TraceFound:
+        if args.b is None:
+            raise
+        return _traces(args)
     if args.at is not None:
         found = judged_again(found, *_standing(args.at, found))
     report = "" if args.no_report else str(_write(args.report, found))

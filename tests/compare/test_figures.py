@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.compare import made, oracle
+from tests.compare import made, oracle, ptfile
 from tests.compare.oracle import WIDTH
 from tic_daemon.compare.align import align
 from tic_daemon.compare.figures import Figures, measure
@@ -310,3 +311,27 @@ def test_any_flipped_bit_is_found_where_it_is(data: st.DataObject) -> None:
         return
     assert found is not None and found.mismatched == 1 and found.first_mismatch == (request, place)
     assert itself is not None and itself.mismatched == 0
+
+
+def test_a_dump_is_read_in_pieces(tmp_path: Path) -> None:
+    """Two million tokens a side, 20 MB: what is held at a time is a small part of it, and the figures are the same."""
+    rng = np.random.default_rng(9)
+    sizes, paths = [8192] * 240, []
+    for which in range(2):
+        values = {
+            f"r{place:03}": (ptfile.T((-rng.exponential(size=size)).astype(np.float32), "float32"), ptfile.T(np.ones(size, bool), "bool"))
+            for place, size in enumerate(sizes)
+        }  # fmt: skip
+        paths.append(ptfile.write(tmp_path / f"{which}.pt", values))
+    del values
+    with Reading(paths[0]) as one, Reading(paths[1]) as other:
+        a, b = one.sides[0], other.sides[0]
+        aligned = align(a, b)
+        tracemalloc.start()
+        found = measure(a, b, aligned, keep=1 << 16)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10 << 20 < sum(path.stat().st_size for path in paths) * 0.6, (
+            "two hundred bytes a token of a block"
+        )
+        assert found == measure(a, b, aligned)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from tests.compare import made
-from tests.compare.ptfile import T, pickled, write
+from tests.compare.ptfile import T, f32, mask, write
 from tests.compare.test_command import run
 from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.sides import Held
 from tic_daemon.compare.tensors import tensor_figures, vocab_figures
 from tic_daemon.compare.trace_report import next_step, text
-from tic_daemon.compare.traces import compare_traces, is_trace
+from tic_daemon.compare.traces import compare_traces
 from tic_daemon.errors import CompareError
 
 BOUNDARIES = ("embed", "layer0.attn.out", "layer0.router", "layer0.mlp.out", "final.logits")
@@ -118,8 +118,6 @@ def _tensors(path: Path, **changed: np.ndarray) -> Path:
     }
     for name, array in changed.items():
         value["p", name, "t"] = T(array, value["p", name, "t"].dtype)
-    storages: list[bytes] = []
-    pickled(value, storages)
     return write(path, value)
 
 
@@ -134,7 +132,7 @@ def test_tensors_are_hashed_and_measured(tmp_path: Path) -> None:
     found = compare_traces(
         a, _tensors(tmp_path / "b.pt", embed=moved, router=experts, logits=np.ones((4, 16), np.float32))
     )
-    assert is_trace(a) and [one.key[1] for one in found.differences] == ["embed", "router", "logits"]
+    assert [one.key[1] for one in found.differences] == ["embed", "router", "logits"]
     assert [one.downstream for one in found.differences] == [False, False, True]
     own = found.differences[0].figures
     assert own is not None and (own.size, own.mismatched, own.first, own.finite) == (32, 2, (1, 3), 1.0)
@@ -207,4 +205,9 @@ def test_the_command_knows_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert json.loads(Path("r.json").read_text()) == whole
     b.write_text("\n".join(b.read_text().splitlines()[1:]))
     assert run(a, b)[0] == 11
+    code, _out, errors = run(a)
+    assert code == 2 and "layer trace" in errors
+    code, _out, errors = run(a, write(Path("dump.pt"), {"r": (f32(-1), mask(1))}))
+    assert code == 2 and "no trace" in errors
+    assert run(_tensors(Path("s.pt")), _tensors(Path("t.pt")))[0] == 12
     assert "VACUOUS" in text(compare_traces(*(write(Path(name), {}) for name in ("x.pt", "y.pt"))), "x", "y")

@@ -22,6 +22,10 @@ STABLE: Final = "STABLE"
 _PAIR: Final = 2
 
 
+class TraceFound(CompareError):
+    """A file holds a layer trace, no log-probabilities."""
+
+
 class Reading:
     """A dump that is open: its one or two sides read from it until it is closed.
 
@@ -111,6 +115,8 @@ class Reading:
         root = TorchFile(file).root
         if not isinstance(root, dict):
             raise CompareError(f"{file.path} holds a {type(root).__name__}, no dict of requests")
+        if isinstance(next(iter(root), None), tuple):
+            raise _trace(file.path)
         for name, known, read in frameworks.TORCH_LAYOUTS:
             if known(root):
                 return self._parts([file], name, read(root, str(file.path)))
@@ -121,6 +127,8 @@ class Reading:
         first = next(lines, None)
         if first is None:
             raise CompareError(f"{where} holds no line")
+        if "boundary" in first:
+            raise _trace(files[0].path)
         every = _again(first, lines)
         if "inference_logprobs" in first:
             if not (files[0].path.parent / STABLE).exists():
@@ -163,6 +171,10 @@ class Reading:
         digest, size, artifacts = _digests([file])
         inode = (file.stat.st_dev, file.stat.st_ino)
         return Side(str(self.path), "", reader, provenance, sequences, digest, size, inode, (), twice, artifacts)
+
+
+def _trace(path: Path) -> TraceFound:
+    return TraceFound(f"{path} holds a layer trace", "compare it with the trace of the other side")
 
 
 def canonical(root: Mapping[Any, Any], file: Opened) -> tuple[dict[str, Sequence], tuple[str, ...]]:

@@ -77,21 +77,6 @@ class TraceComparison:
     differences: tuple[Difference, ...]
 
 
-def is_trace(path: Path) -> bool:
-    """Whether a file holds a trace. A file that cannot be read is none: the reader of dumps says why."""
-    try:
-        with Opened(path) as file:
-            head = bytes(file.read(0, min(file.size, 4)))
-            if head[:1] == b"{":
-                return "boundary" in next(plainfiles.lines(file), {})
-            if head[:2] == b"PK":
-                root = TorchFile(file).root
-                return isinstance(root, dict) and isinstance(next(iter(root), None), tuple)
-    except CompareError:
-        return False
-    return False
-
-
 def compare_traces(a: Path, b: Path) -> TraceComparison:
     """Compare two traces.
 
