@@ -316,6 +316,21 @@ class Gap:
 
 
 @_value
+class FileSaid:
+    """A line that names a file which its process writes or has written; a checkpoint's step is `at.step`.
+
+    `kind`: checkpoint | flight_recorder; `edge`: begin | end; `path` as printed, "" if it is not.
+    """
+
+    table: ClassVar[str] = "file_said"
+    at: At
+    kind: str
+    edge: str
+    path: str
+    rule: str
+
+
+@_value
 class GpuInfo:
     """What a GPU is, and where in the NVLink fabric; a new row when any of it changes.
 
@@ -414,6 +429,7 @@ Event = (
     | BenchMark
     | EnvSeen
     | WandbNamed
+    | FileSaid
     | SourceRun
     | ProcessSeen
     | StampAfter

@@ -15,7 +15,7 @@ from typing import Final
 
 YIELDS: Final = (
     "fault", "step", "mismatch", "exec_state", "weight_phase", "device", "metric", "timing", "transport", "compile",
-    "bench", "env", "wandb", "context",
+    "bench", "env", "wandb", "file", "context",
 )  # fmt: skip
 SEVERITIES: Final = ("L", "LH", "N", "S", "E", "I")
 LOCKS: Final = ("always", "if_continues", "never")
@@ -35,6 +35,7 @@ PHASES: Final[Mapping[str, tuple[str, ...]]] = {
 
 TRANSPORT_KINDS: Final = ("comm", "topology", "fabric", "channel", "network", "nvls", "version", "all2all", "nvshmem")
 STAGES: Final = ("", "inference", "start")
+FILE_KINDS: Final = ("checkpoint", "flight_recorder")
 DENIES_FOR: Final = ("process", "next")
 
 COMMON_KEYS: Final = frozenset({
@@ -55,6 +56,7 @@ KEYS: Final[Mapping[str, frozenset[str]]] = {
     "bench": frozenset({"what"}),
     "env": frozenset(),
     "wandb": frozenset(),
+    "file": frozenset({"what", "edge", "path", "step_field"}),
     "context": frozenset({"denies", "denies_for"}),
 }
 
@@ -101,6 +103,7 @@ class Rule:
             a template: the kernel, the benchmark.
         compiler, stage: compile: who compiles, a template; one of `STAGES`.
         denies, denies_for: context: rules whose hits say nothing after this line, and how long; see `denials`.
+        path: file: template; `what` is one of `FILE_KINDS`, `edge` as of a step.
         tells_who: a group of the pattern names the writer. Follows from the pattern.
     """
 
@@ -146,6 +149,7 @@ class Rule:
     transport: str = ""
     compiler: str = ""
     stage: str = ""
+    path: str = ""
     denies: tuple[str, ...] = ()
     denies_for: str = "process"
     tells_who: bool = dataclass_field(init=False, repr=False, compare=False, default=False)

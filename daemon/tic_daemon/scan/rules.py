@@ -24,6 +24,7 @@ from tic_daemon.scan.rule import (
     COMMON_KEYS,
     DENIES_FOR,
     EXEC_FIELDS,
+    FILE_KINDS,
     KEYS,
     LOCKS,
     METRIC_FORMS,
@@ -56,6 +57,7 @@ _LISTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "weight_phase": {"role": ROLES, "track": tuple(PHASES)},
     "transport": {"what": TRANSPORT_KINDS},
     "compile": {"stage": STAGES},
+    "file": {"what": FILE_KINDS, "edge": ("begin", "end")},
     "context": {"denies_for": DENIES_FOR},
 }
 _TEXTS: Final = {
@@ -67,7 +69,9 @@ _GROUPS: Final = {
     "env": {"name": "an env line names a variable", "value": "an env line shows its value"},
     "wandb": dict.fromkeys(("url", "entity", "project", "id"), "a wandb line names server, entity, project and run"),
 }
-_TEMPLATES: Final = ("claimed", "observed", "phase", "level", "version", "duration", "seconds", "transport", "compiler")
+_TEMPLATES: Final = (
+    "claimed", "observed", "phase", "level", "version", "duration", "seconds", "transport", "compiler", "path"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +339,7 @@ def _check_words(rule: Rule, path: Path) -> None:
         raise _refuse(
             path, rule.name, "needs either claimed or observed", "a printed setting is claimed, a use is observed"
         )
-    if rule.yields in {"step", "metric"} and rule.step_field:
+    if rule.yields in {"step", "metric", "file"} and rule.step_field:
         group(rule.step_field, "the step's number comes from it")
     if rule.yields in _TEXTS and not all(getattr(rule, key) for key in _TEXTS[rule.yields]):
         keys = _TEXTS[rule.yields]

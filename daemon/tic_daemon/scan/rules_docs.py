@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tic_daemon.scan.rule import COMMON_KEYS, EXEC_FIELDS, KEYS, METRIC_FORMS, PHASES, TRANSPORT_KINDS, Rule
+from tic_daemon.scan.rule import COMMON_KEYS, EXEC_FIELDS, FILE_KINDS, KEYS, METRIC_FORMS, PHASES, TRANSPORT_KINDS, Rule
 from tic_daemon.scan.rules import RuleSet
 
 _HEAD = """# Rules
@@ -40,7 +40,7 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "needs_level": "true (default): confirmed only if the runtime wrote the line. false: its shape alone proves that",
     "node_scope": "true: an event of the node until its GPU is mapped to a run",
     "match_verdict": "`confirmed` (default), `suspect` or `mention`",
-    "step_field": "the group that holds the step; default of step rules `step`",
+    "step_field": "the group that holds the step; default of step rules `step`; of file: of a checkpoint",
     "step_from": "`begun`: the number is that of the step that the writer has begun last. `bar`: it stands on the "
     "progress bar through which the line was printed; without one there is none",
     "edge": "`begin` or `end`: what the line marks",
@@ -62,7 +62,9 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "denies_for": "`process` (default): until a new engine begins in this log. `next`: the next hit of each",
     "seconds": "template: seconds",
     "cold": "true: a cold start",
-    "what": f"of transport: {', '.join(TRANSPORT_KINDS)}. Of compile and bench a template: kernel, benchmark",
+    "what": f"of transport: {', '.join(TRANSPORT_KINDS)}. Of file: {', '.join(FILE_KINDS)}. Of compile and bench a "
+    "template: kernel, benchmark",
+    "path": "of file, a template: the file that the line names",
     "transport": "template: the label. Groups comm, id, own, nranks, nnodes, channel, src, dst, direction, mnnvl, "
     "clique, size fill the other columns",
     "compiler": "template: who compiles",
@@ -109,8 +111,8 @@ def _yields(rule: Rule) -> str:
         return f"{rule.track}: {rule.phase}" + (f", level {rule.level}" if rule.level else "")
     if rule.yields == "step":
         return f"{rule.title}; {rule.edge}, {'proves' if rule.gpu else 'does not prove'} GPU work"
-    if rule.yields == "transport":
-        return f"{rule.what}: {rule.transport}" if rule.transport else rule.what
+    if rule.yields in {"transport", "file"}:
+        return ": ".join(filter(None, (rule.what, rule.transport, rule.edge)))
     if rule.yields == "compile":
         return f"{rule.compiler} compiles {rule.what}" + (f", during {rule.stage}" if rule.stage else "")
     return f"seconds of {rule.phase}" if rule.yields == "timing" else rule.title

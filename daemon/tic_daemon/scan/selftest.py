@@ -18,6 +18,7 @@ from tic_daemon.scan.events import (
     Event,
     ExecState,
     Fault,
+    FileSaid,
     Gap,
     Metric,
     Mismatch,
@@ -111,7 +112,7 @@ def _yielded(rule: Rule, events: list[Event], *, acting: bool) -> list[Event]:
         if isinstance(event, Fault):
             own = rule.yields == "fault" and event.kind == rule.name and (event.verdict == "confirmed" or not acting)
         elif isinstance(
-            event, (StepEvent, ExecState, WeightPhase, Transport, Compilation, BenchMark, EnvSeen, WandbNamed)
+            event, (StepEvent, ExecState, WeightPhase, Transport, Compilation, BenchMark, EnvSeen, FileSaid, WandbNamed)
         ):
             own = event.rule == rule.name
         elif isinstance(event, Mismatch):

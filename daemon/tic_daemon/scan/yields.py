@@ -15,6 +15,7 @@ from tic_daemon.scan.events import (
     EnvSeen,
     Event,
     ExecState,
+    FileSaid,
     Metric,
     StepEvent,
     Timing,
@@ -142,10 +143,16 @@ def _wandb(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMa
     return [WandbNamed(make(rule.stream, _who(rule, hit), None), path, hit["url"] or "", rule.name)]
 
 
+def _file(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
+    at = make(rule.stream, _who(rule, hit), step_of(rule, hit))
+    return [FileSaid(at, rule.what, rule.edge, rule.render(rule.path, hit.groupdict()), rule.name)]
+
+
 _READERS: Final[Mapping[str, Callable[[Rule, re.Match[str], str, str, AtMaker], list[Event]]]] = {
     "step": step_events, "metric": step_events, "device": _device, "exec_state": _exec_state,
     "weight_phase": _weight_phase, "timing": _timing,
     "transport": _transport, "compile": _compilation, "bench": _bench, "env": _env, "wandb": _wandb,
+    "file": _file,
 }  # fmt: skip
 
 

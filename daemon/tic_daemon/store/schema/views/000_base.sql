@@ -149,6 +149,14 @@ SELECT * FROM env_seen
 WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
 
+CREATE OR REPLACE VIEW b_file_said AS
+SELECT * REPLACE (NULL::BIGINT AS prov) FROM file_said
+WHERE prov IS NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+UNION ALL
+SELECT * FROM file_said
+WHERE prov IS NOT NULL AND observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (source_id, generation, prov) IN (SELECT source_id, generation, prov FROM cursor WHERE prov IS NOT NULL);
+
 -- Of GPUs nothing is provisional.
 CREATE OR REPLACE VIEW b_gpu_info AS
 SELECT * FROM gpu_info WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

@@ -54,7 +54,20 @@ FROM (SELECT host, run_id, array_to_string(parts[1:depth], '/') AS dir
                   FROM (SELECT DISTINCT source_id, run_id FROM i_place) p JOIN b_source s ON s.source_id = p.source_id)))
 GROUP BY host, dir;
 
--- Checkpoints as they look now. The run is that of the logs in the nearest directory above that has any, if they are of
+-- Files that lines name, each with its run and process. `said_at`: when the line was written, as far as is known.
+CREATE OR REPLACE VIEW i_file_said AS
+WITH place AS MATERIALIZED (
+    SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, rank, pid, zone_s FROM i_place
+)
+SELECT v.kind, v.edge, v.path, v.host, p.run_id, p.lo_attempt AS attempt, CASE WHEN NOT v.step_carried THEN v.step END AS step,
+    coalesce(v.proc_rank, p.rank) AS rank, coalesce(v.pid, p.pid) AS pid, v.observed_at,
+    least(coalesce(CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END, v.observed_at),
+        v.observed_at) AS said_at
+FROM b_file_said v
+JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+-- Checkpoints as they look now, and those that log lines tell of and no directory shows. The run is that of the logs in the nearest directory above that has any, if they are of
 -- one run; else the only run of the store; else unknown. The attempt is the latest that was declared when it was written.
 CREATE OR REPLACE VIEW checkpoints AS
 WITH newest AS MATERIALIZED (
@@ -77,7 +90,15 @@ SELECT c.run_id, coalesce((
         SELECT max(a.attempt) FROM i_attempt a JOIN b_run_attempt d ON d.id = a.id
         WHERE a.run_id = c.run_id AND d.declared_at <= c.modified_at), 1) AS attempt,
     c.step, c.path, c.host, c.bytes_size, c.modified_at, c.complete, c.observed_at, c.present, c.why, c.layout, c.files
-FROM placed c;
+FROM placed c
+UNION ALL
+-- `present` NULL: nobody has looked.
+SELECT s.run_id, s.attempt, s.step, max(nullif(s.path, '')), min(s.host), NULL, max(s.said_at), bool_or(s.edge = 'end'), max(s.observed_at), NULL,
+    CASE WHEN bool_or(s.edge = 'end') THEN 'a log line says that it was saved' ELSE 'a log line says that it is being saved' END
+        || ', no directory of it was seen', NULL, NULL
+FROM i_file_said s
+WHERE s.kind = 'checkpoint' AND s.step IS NOT NULL AND NOT EXISTS (SELECT 1 FROM placed p WHERE p.run_id = s.run_id AND p.step = s.step)
+GROUP BY s.run_id, s.attempt, s.step;
 
 -- When each step of a run first ended: by its line's own time, if it has one that is not in the future.
 CREATE OR REPLACE VIEW i_step_end AS
@@ -93,7 +114,12 @@ WITH step AS (
             row_number() OVER (PARTITION BY run_id ORDER BY observed_at DESC, step DESC) AS nth FROM i_step_end)
     GROUP BY run_id
 ),
-saved AS (SELECT run_id, max(modified_at) AS checkpoint_at FROM checkpoints WHERE present GROUP BY run_id),
+saved AS (
+    SELECT run_id, max(moved_at) AS checkpoint_at FROM (
+        SELECT run_id, modified_at AS moved_at FROM checkpoints WHERE present
+        UNION ALL SELECT run_id, said_at FROM i_file_said WHERE kind = 'checkpoint'
+    ) GROUP BY run_id
+),
 rollout AS (
     SELECT r.run_id, max(s.last_growth_at) AS rollout_at
     FROM (SELECT DISTINCT run_id, source_id FROM i_place) r JOIN b_source s ON s.source_id = r.source_id

@@ -1,12 +1,24 @@
--- Files that faults left, as they look now, each with the fault that it is most likely of. Its run is that of the logs in
--- the nearest directory above that has any, if they are of one run; else that of the fault whose process it names on the
--- same host; else the only run of the store. The fault: of the same process; else of the same rank; both within an hour,
+-- Files that faults left, as they look now, each with the fault that it is most likely of. Its run is that of the log that
+-- names it; else that of the logs in the nearest directory above that has any, if they are of one run; else that of the fault
+-- whose process it names on the same host; else the only run of the store. A file that a log line names need not lie where
+-- anybody looks. The fault: of the same process; else of the same rank; both within an hour,
 -- or without a time of its own; else the nearest in time within ten minutes. Lines that only inform come last.
 CREATE OR REPLACE VIEW fault_files AS
-WITH newest AS MATERIALIZED (
+WITH said AS MATERIALIZED (
+    SELECT kind, host, path, run_id, rank, pid, said_at, observed_at FROM i_file_said WHERE kind = 'flight_recorder'
+    QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY said_at DESC, pid IS NULL, rank IS NULL) = 1
+),
+newest AS MATERIALIZED (
     SELECT * REPLACE (coalesce(nullif(named_host, ''), host) AS host), host AS seen_on,
         split_part(lower(coalesce(nullif(named_host, ''), host)), '.', 1) AS node, row_number() OVER () AS file
-    FROM (SELECT * FROM b_fault_file QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY observed_at DESC) = 1)
+    FROM (
+        SELECT f.* REPLACE (coalesce(f.pid, s.pid) AS pid, coalesce(f.rank, s.rank) AS rank), s.run_id AS said_run
+        FROM (SELECT * FROM b_fault_file QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY observed_at DESC) = 1) f
+        LEFT JOIN said s ON s.host = f.host AND s.path = f.path
+        UNION ALL BY NAME
+        SELECT s.host, '/' AS root, s.path, s.kind, s.pid, s.rank, '' AS named_host, s.said_at AS modified_at, s.observed_at, s.run_id AS said_run
+        FROM said s WHERE NOT EXISTS (SELECT 1 FROM b_fault_file f WHERE f.host = s.host AND f.path = s.path)
+    )
 ),
 folder AS MATERIALIZED (SELECT * FROM i_run_folder),
 near AS (
@@ -18,7 +30,7 @@ near AS (
 ),
 sole AS (SELECT CASE WHEN count(DISTINCT run_id) = 1 THEN min(run_id) END AS run_id FROM i_place),
 placed AS MATERIALIZED (
-    SELECT c.*, CASE WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL THEN o.run_id END AS near_run
+    SELECT c.*, coalesce(c.said_run, CASE WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL THEN o.run_id END) AS near_run
     FROM newest c LEFT JOIN near n ON n.file = c.file CROSS JOIN sole o
 ),
 fault AS MATERIALIZED (
@@ -53,7 +65,8 @@ SELECT l.run_id, coalesce(l.fault_attempt, (
         SELECT max(a.attempt) FROM i_attempt a JOIN b_run_attempt d ON d.id = a.id
         WHERE a.run_id = l.run_id AND d.declared_at <= l.modified_at), 1) AS attempt,
     l.rec_id, l.kind, l.path, l.host, l.pid, coalesce(l.rank, CASE WHEN l.how = 1 THEN l.fault_rank END) AS rank, l.bytes_size, l.modified_at,
-    CASE WHEN l.how = 1 THEN 'its name has pid ' || l.pid || ', the fault''s on ' || l.host
+    CASE WHEN l.how < 3 AND l.said_run IS NOT NULL THEN 'a line of the fault''s process names it'
+         WHEN l.how = 1 THEN 'its name has pid ' || l.pid || ', the fault''s on ' || l.host
          WHEN l.how = 2 THEN 'its name has rank ' || l.rank || ', the fault''s'
          WHEN l.how = 3 THEN 'the nearest fault of its run in time, ' || CASE WHEN l.apart < 90 THEN round(l.apart)::BIGINT || ' s'
              ELSE round(l.apart / 60)::BIGINT || ' min' END || ' apart'
