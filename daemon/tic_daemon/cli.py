@@ -9,6 +9,7 @@
     snapshot  write all that a store holds into one DuckDB file, at any time
     stores    who writes the stores of a workspace, where they lie, how old they are
     rules     list, explain and try rule packs
+    wandb     read a W&B history here, for daemons on nodes without a way to W&B
 
 Exit codes: 0 well, 2 usage, 1 crash; `check` and errors about runs and stores use the table in
 docs/reference/exit-codes.md.
@@ -99,11 +100,13 @@ def parser() -> argparse.ArgumentParser:
         people_commands,
         rules_command,
         store_commands,
+        wandb_command,
     )
 
     people_commands.add_parsers(commands)
     compare_command.add_parser(commands)
     store_commands.add_parsers(commands)
+    wandb_command.add_parser(commands)
     rules_command.add_parser(commands)
     return top
 

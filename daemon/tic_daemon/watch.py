@@ -34,7 +34,7 @@ from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.sources.wandb_local import WandbLocal
 from tic_daemon.store.exchange import Exchange
-from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.layout import StoreLayout, stores_under
 from tic_daemon.store.publish import Publisher
 from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.rows import CheckpointRow, FaultFileRow, ResultRow, SourceDelta
@@ -195,6 +195,9 @@ class Daemon:
             sources=self._writer.sources(),
             cursors=self._writer.cursors(),
             stored=self._writer.wandb_rows(),
+            hand=self._writer.wandb_hand_reads(),
+            spool=layout.spool_dir,
+            first=self._is_first,
         )
         self._publisher: Publisher | None = None
         if config.store.snapshot_s > 0:
@@ -253,6 +256,7 @@ class Daemon:
             if self._gpus is not None:
                 self._gpus.start()
             self._wandb.start()
+            self._wandb_api.start()
             self._ending.stage = "following"
             if self._live is not None:
                 self._live.start()
@@ -271,6 +275,7 @@ class Daemon:
             self._exchange.start()
             self._exchange.first_look(EXCHANGE_S)
             self._wandb.start(hurry=True)
+            self._wandb_api.start()
             self._ending.stage = "reading"
             self._publish()
             swept = self._sweep(lambda: self._ending.requested)
@@ -341,6 +346,11 @@ class Daemon:
             self._results.found(survey.result_files, survey.walked)
         self._result_rows.extend(self._results.take())
 
+    def _is_first(self) -> bool:
+        """Whether this daemon's store is the first of its workspace: one of them takes in what belongs to none."""
+        stores = sorted(store.directory.name for store in stores_under(self._writer.layout.state_dir))
+        return not stores or stores[0] == self._writer.layout.directory.name
+
     def _kernel_faults(self, line: str) -> list[Fault]:
         """What the rules say of a line of the kernel's log."""
         events = self._scanner.open(SourceTraits(role="kernel", framework="kernel")).feed(f"{line}\n".encode())
@@ -384,6 +394,7 @@ class Daemon:
             return False
         self._spool.taken(spool)
         self._exchange.taken(told)
+        self._wandb_api.kept()
         self._env_files.taken(pins)
         self._spool_at = started
         if not self._room:

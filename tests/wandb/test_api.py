@@ -77,6 +77,7 @@ class Reads:
             "node1", "/ws", WandbConfig(runs=runs, **{**self._config, **more}), lambda: None,
             sources=self.sources, cursors=self.cursors, stored=stored, environ=self.environ,
         )  # fmt: skip
+        self.api.start()
         return self.api
 
     def note(self, deltas: list[SourceDelta]) -> None:

@@ -1,23 +1,26 @@
 """W&B histories, read back through the API by a thread and its child process; the tick takes what is there.
 
-    api = WandbApi(host, config.wandb, wake, ...)
+    api = WandbApi(host, config.wandb, wake, ...); api.start()
     api.note(deltas)      runs that local directories and log lines name
     api.take()            rows that have come; never waits
+    api.kept()            what was taken is committed
     api.hasten()          one more reading of all, whole where a run is over; `api.settled` when that is done
     api.stop()            ends the child; never waits long
 
-The first run that is named starts the thread. A round reads every run that is due, in one child. Each reading has a
-deadline, and whatever goes wrong is a row of table wandb_read. Without an account or a client that is said once, and
-tried again now and then.
+A round reads every run that is due, in one child. Each reading has a deadline, and whatever goes wrong is a row of
+table wandb_read. Without an account or a client that is said once, and tried again now and then. Readings that were
+made elsewhere (wandb/spooled.py) are taken in by the same thread, and their files go when they are committed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from tic_daemon.config import WandbConfig, is_run_path
@@ -26,8 +29,9 @@ from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.store.tick import Key
 from tic_daemon.wandb.events import WandbRow, WandbRun
 from tic_daemon.wandb.reading import ReadFailed, ReadingChild, client_there
-from tic_daemon.wandb.target import ENDED, KIND, Done, Intake, Named, Target, conclude, doubts
-from tic_daemon.wandb.wire import Asked
+from tic_daemon.wandb.spooled import Spooled, waiting, whole
+from tic_daemon.wandb.target import ENDED, KIND, Done, Intake, Named, Target, conclude, doubts, replay
+from tic_daemon.wandb.wire import Asked, WireError
 
 log = logging.getLogger("tic-daemon")
 
@@ -41,6 +45,8 @@ REST_S: Final = 3600.0
 """A run that is over and read is looked at again this often: its history is exported hours later."""
 RETRY_S: Final = 900.0
 """The longest pause after a failure, and the one while there is no account."""
+SPOOL_S: Final = 5.0
+"""How often it is looked for readings that were made elsewhere."""
 MOST_RUNS: Final = 200
 """More runs than these are named by nobody but a mistake; a warning says so."""
 PIECE: Final = 0.5
@@ -60,6 +66,8 @@ class WandbApi:
         host, root: as in all rows of this daemon.
         wake: called from the thread when there is something to take.
         sources, cursors: as the store knows them. stored: by source_id, (_step, digest) of all its rows.
+        hand: read_id of every reading that was made elsewhere. spool: where new ones lie; None: nowhere.
+        first: whether this daemon takes in what lies there of runs that no source here names: one of several does.
         environ: what the client finds; default: this process' own.
     """
 
@@ -73,20 +81,27 @@ class WandbApi:
         sources: Mapping[int, SourceRow] | None = None,
         cursors: Mapping[Key, CursorRow] | None = None,
         stored: Stored | None = None,
+        hand: Iterable[str] = (),
+        spool: Path | None = None,
+        first: Callable[[], bool] = lambda: True,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        self._host, self._config, self._wake, self._environ = host, config, wake, environ
+        self._host, self._root, self._config, self._wake, self._environ = host, root, config, wake, environ
         self._targets: dict[str, Target] = {}
         self._due: dict[str, float] = {}
         self._fails: dict[str, int] = {}
         self._said = ""
-        self._lock = threading.Condition()
+        self._lock = threading.Condition(threading.RLock())
         self._queue: deque[SourceDelta] = deque()
         self._queued = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._last_round = False
-        self._reading = ""
+        self._asked = self._answered = 0
+        self._spool, self._first = spool, first
+        self._hand = {read_id.partition(".")[0] for read_id in hand}
+        self._left: set[str] = set()
+        self._emitted = self._taken = self._kept = 0
+        self._over: list[tuple[Path, int]] = []
         self._cursors, self._stored = dict(cursors or {}), dict(stored or {})
         self._sources = {number: row for number, row in (sources or {}).items() if row.kind == KIND}
         if config.read:
@@ -95,6 +110,11 @@ class WandbApi:
                 self._add(Named(run.path, root, hint, how, "tic.toml names it"))
             for row in self._sources.values():
                 self._add(Named(row.path, row.root, row.run_hint, row.run_how, row.why))
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread = threading.Thread(target=self._run, name="tic-wandb", daemon=True)
+        self._thread.start()
 
     # --- the tick's side ---------------------------------------------------------------------------------------------
 
@@ -124,6 +144,7 @@ class WandbApi:
                 values += _weight(delta)
                 taken.append(delta)
             self._queued -= values
+            self._taken += len(taken)
             if taken:
                 self._lock.notify_all()
             more = bool(self._queue)
@@ -131,19 +152,23 @@ class WandbApi:
             self._wake()
         return taken
 
+    def kept(self) -> None:
+        """See the module."""
+        self._kept = self._taken
+
     def hasten(self) -> None:
         """One more round over all runs, at once; `settled` is false until it is done and taken."""
         with self._lock:
-            self._last_round = bool(self._targets) and self._thread is not None
-            now = time.monotonic()
-            self._due = dict.fromkeys(self._targets, now)
+            self._asked += 1
+            self._due = dict.fromkeys(self._due, time.monotonic())
             self._lock.notify_all()
 
     @property
     def settled(self) -> bool:
         """No reading is under way that was hastened, and nothing waits to be taken."""
         with self._lock:
-            return not self._last_round and not self._queue
+            running = self._thread is not None and self._thread.is_alive()
+            return not self._queue and not (running and self._answered < self._asked)
 
     def stop(self) -> None:
         """See the module."""
@@ -157,26 +182,28 @@ class WandbApi:
         if not is_run_path(named.path):
             return
         with self._lock:
+            if self._target(named) is not None and named.path not in self._due:
+                self._due[named.path] = time.monotonic()
+                self._lock.notify_all()
+
+    def _target(self, named: Named) -> Target | None:
+        with self._lock:
             if (known := self._targets.get(named.path)) is not None:
                 if known.named.run_how != "config":
                     known.named = named
-                return
+                return known
             if len(self._targets) >= MOST_RUNS:
-                self._say(f"W&B: more than {MOST_RUNS} runs are named; {named.path[:100]} is not read through the API")
-                return
+                self._say(f"W&B: more than {MOST_RUNS} runs are named; {named.path[:100]} is not read")
+                return None
             number = source_id(self._host, KIND, named.path)
-            self._targets[named.path] = target = Target(
+            target = self._targets[named.path] = Target(
                 named,
                 self._host,
                 self._sources.get(number),
                 self._cursors.pop((number, self._generation(number)), None),
                 self._stored.pop(number, ()),
             )
-            self._due[target.path] = time.monotonic()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tic-wandb", daemon=True)
-                self._thread.start()
-            self._lock.notify_all()
+            return target
 
     def _generation(self, number: int) -> int:
         return self._sources[number].generation if number in self._sources else 0
@@ -193,31 +220,72 @@ class WandbApi:
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            due = self._wait_for_due()
-            if not due:
-                continue
-            try:
-                self._round(due)
-            except Exception:  # the logs are followed on without it
-                log.exception("W&B histories are not read through the API any more")
+        try:
+            while not self._stop.is_set():
+                asked = self._asked
+                self._take_files()
+                if due := self._what_is_due():
+                    self._round(due)
+                    continue
                 with self._lock:
-                    self._last_round = False
-                return
-            with self._lock:
-                now = time.monotonic()
-                if all(self._due.get(path, 0.0) > now for path in self._targets):
-                    self._last_round = False
-            self._wake()
+                    self._answered = asked
+                    if self._asked == asked and not self._stop.is_set():
+                        now = time.monotonic()
+                        self._lock.wait(min(SPOOL_S, max(0.05, min(self._due.values(), default=now + SPOOL_S) - now)))
+                if asked:
+                    self._wake()
+        except Exception:  # the logs are followed on without it
+            log.exception("W&B histories are not read any more")
 
-    def _wait_for_due(self) -> list[Target]:
+    def _what_is_due(self) -> list[Target]:
         with self._lock:
             now = time.monotonic()
-            due = [target for path, target in self._targets.items() if self._due.get(path, now) <= now]
-            if not due and not self._stop.is_set():
-                self._last_round = False
-                self._lock.wait(max(0.05, min(self._due.values(), default=now + 60.0) - now))
-            return due
+            return [self._targets[path] for path, at in self._due.items() if at <= now]
+
+    @property
+    def _last_round(self) -> bool:
+        return self._answered < self._asked
+
+    def _take_files(self) -> None:
+        """Takes in readings that were made elsewhere; removes the files of those that are committed."""
+        if self._spool is None:
+            return
+        for path, at in list(self._over):
+            if at <= self._kept:
+                self._over.remove((path, at))
+                path.unlink(missing_ok=True)
+        over = {path for path, _ in self._over}
+        for path in waiting(self._spool):
+            if path.name not in self._left and path not in over and not self._stop.is_set():
+                try:
+                    self._take_file(path)
+                except (OSError, WireError) as error:
+                    self._left.add(path.name)
+                    log.warning("%s: this reading is left out: %s", path, error)
+
+    def _take_file(self, path: Path) -> None:
+        if not whole(path):
+            raise WireError("it is damaged")
+        with contextlib.closing(Spooled(path)) as spooled:
+            head = spooled.head
+            if head.id in self._hand:  # taken in by a daemon that ended before it could remove it
+                path.unlink(missing_ok=True)
+                return
+            if head.run_path not in self._targets and not self._first():
+                return
+            hint = head.run_path.rpartition("/")[2]
+            target = self._target(Named(head.run_path, self._root, hint, "path", f"read on {head.host}"))
+            if target is None:
+                return
+            readings = replay(spooled, target, self._emit)
+            if not readings:
+                raise WireError("there is no reading in it")
+            one, two = readings[0], readings[1] if len(readings) > 1 else None
+            self._emit(conclude(target, one, two, doubts(target, one, holes=False), "hand"))
+        self._hand.add(head.id)
+        with self._lock:
+            self._over.append((path, self._emitted))
+        log.info("W&B: took in what was read of %s on %s", target.path, head.host)
 
     def _round(self, due: Sequence[Target]) -> None:
         if not client_there():
@@ -321,6 +389,7 @@ class WandbApi:
                 self._lock.wait(1.0)
             self._queue.append(delta)
             self._queued += _weight(delta)
+            self._emitted += 1
         self._wake()
 
 

@@ -171,6 +171,12 @@ class Writer:
                 found.setdefault(number, []).append((step, digest))
         return found
 
+    def wandb_hand_reads(self) -> list[str]:
+        """`read_id` of every reading of a W&B history that was made elsewhere and brought here."""
+        return [
+            row[0] for row in self._engine.con.execute("SELECT read_id FROM wandb_read WHERE who = 'hand'").fetchall()
+        ]
+
     def fault_files(self) -> list[FaultFileRow]:
         """The newest row of every file that a fault left."""
         return list(self._memory.fault_files.values())

@@ -23,6 +23,7 @@ from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.wandb.events import WandbEvent, WandbRead, WandbRow, WandbRun
 from tic_daemon.wandb.judging import Reading, confirmed, settle, why_blind, why_doubted
 from tic_daemon.wandb.ranges import Ranges
+from tic_daemon.wandb.spooled import Begin, End, Spooled
 from tic_daemon.wandb.wire import Begun, Ended, Hello, Message, PageTold, RowTold, RunTold
 
 KIND: Final = "wandb_api"
@@ -252,6 +253,30 @@ class Intake:
         self._values += len(told.row.values)
         if self._values >= DELTA_VALUES:
             self.flush()
+
+
+def replay(spooled: Spooled, target: Target, emit: Emit) -> list[Done]:
+    """The readings of a spooled file, their rows handed on.
+
+    Raises:
+        WireError: see `Spooled`. Rows that came before stay: they were read.
+    """
+    found: list[Done] = []
+    intake: Intake | None = None
+    for part in spooled.parts():
+        if isinstance(part, Begin):
+            intake = Intake(target, emit, part.first)
+            intake.done.read_id, intake.done.began_at = f"{spooled.head.id}.{len(found)}", part.at
+        elif intake is None:
+            continue
+        elif isinstance(part, End):
+            if part.outcome != "ok" or not intake.done.ok:
+                intake.fail(part.outcome if part.outcome != "ok" else "error", part.detail)
+            intake.done.took_s = part.took_s
+            found.append(intake.done)
+        else:
+            intake.take(part)
+    return found
 
 
 def doubts(target: Target, done: Done, *, holes: bool) -> str:
