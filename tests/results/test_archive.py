@@ -252,6 +252,21 @@ def test_a_large_file_is_hashed_in_slices_between_small_ones(world: World, monke
     ]
 
 
+def test_of_two_large_files_one_is_hashed_to_its_end(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shelf, "SLICE", 3 << 20)
+    run = world.root / "results" / "r1"
+    large = {name: os.urandom(1 << 20) * 12 for name in ("a.pt", "b.pt")}
+    for name, data in large.items():
+        put(run / name, data)
+    manifest(run, dict(large))
+    survey = Discovery([world.root], Config(world.root)).survey()
+    world.archive.found(dict(survey.result_files), survey.walked)
+    world.archive.look(world.rows.append)
+    for _ in range(9):  # 24 MiB, 3 at a time, and one to spare
+        world.archive.work(3 << 20, world.rows.append)
+    assert world.states() == {"a.pt": "verified", "b.pt": "verified"}
+
+
 def test_a_file_that_changes_while_it_is_hashed_is_hashed_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelf, "SLICE", 1 << 20)
     run = world.root / "results" / "r1"
@@ -308,6 +323,18 @@ def test_an_id_that_is_used_again_is_shown_for_good(world: World, restart: bool)
     assert world.gap("overwritten") == gap
 
 
+def test_a_manifest_that_says_another_hash_of_the_same_file(world: World) -> None:
+    run = world.root / "results" / "r1"
+    put(run / "a.pt", b"1")
+    manifest(run, {"a.pt": b"1"})
+    world.look()
+    manifest(run, {"a.pt": b"2"}, OLD + 1)
+    world.look()
+    (row,) = world.newest(ArtifactRow).values()
+    assert row.state == "differs" and "as before, where the manifest now says" in row.why
+    assert world.gap("overwritten")
+
+
 def test_manifests_that_go_and_come_back(world: World) -> None:
     run = world.root / "results" / "r1"
     put(run / "a.pt", b"1")
@@ -320,6 +347,10 @@ def test_manifests_that_go_and_come_back(world: World) -> None:
         ("manifest_missing", "results/r1/manifest.json", ""), ("no_manifest", "results/r1", ""),
     }  # fmt: skip
     assert not world.newest(ResultFileRow)["h", str(path)].present
+    assert world.states() == {}, "what a manifest named that is gone still counts"
+    put(run / "a.pt", b"2", OLD + 1)
+    assert world.look() == []
+    put(run / "a.pt", b"1", OLD + 2)
     (run / "hidden").rename(path)
     world.look()
     assert not world.gaps() and world.states() == {"a.pt": "verified"}
@@ -401,6 +432,7 @@ def test_an_index_that_names_what_is_not_there(world: World) -> None:
         ("index_unchecked", "steps/INDEX.md", "/etc/passwd"),
         ("chat_only", "steps/INDEX.md", "line 8"),
     }
+    assert world.look() == [], "what stays wrong is told again and again"
     runs = {row.subject: row.run for row in world.newest(ResultGapRow).values()}
     assert runs["01-base/r1/gone.json"] == "r1" and runs["r7"] == "r7" and runs["../results/r9/manifest.json"] == "r9"
     put(world.root / "results" / "r1" / "notes.txt", "x")
@@ -411,6 +443,16 @@ def test_an_index_that_names_what_is_not_there(world: World) -> None:
     (world.root / "steps" / "INDEX.md").unlink()
     world.look()
     assert not world.gaps()
+
+
+def test_a_page_that_is_being_written_is_read_a_little_later(world: World) -> None:
+    workspace(world.root)
+    put(world.root / "steps" / "INDEX.md", "[soon](../results/r9/manifest.json)\n", NOW - 1)
+    world.look()
+    assert not world.gaps()
+    world.now = NOW + 60
+    world.look()
+    assert world.gaps() == {("index_missing", "steps/INDEX.md", "../results/r9/manifest.json")}
 
 
 def test_words_without_results(world: World) -> None:
@@ -453,7 +495,9 @@ def test_tensors_that_no_manifest_names(world: World) -> None:
 # --- hostile trees -------------------------------------------------------------------------------------------------
 
 
-def test_nothing_outside_is_read_and_nothing_special_is_opened(world: World, tmp_path: Path) -> None:
+def test_nothing_outside_is_read_and_nothing_special_is_opened(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     secret = put(tmp_path / "secret.pt", b"top secret")
     run = world.root / "results" / "r1"
     run.mkdir(parents=True)
@@ -470,7 +514,11 @@ def test_nothing_outside_is_read_and_nothing_special_is_opened(world: World, tmp
     escapes = ["link.pt", "up/secret.pt", "../../../secret.pt", str(secret), "zero.pt"]
     manifest(run, dict.fromkeys([*escapes, "loop.pt", "fifo.pt", "socket.pt", "dir.pt", "a" * 300, "\ud800.pt"], sha(b"top secret"))
              | {"in.pt": b"1", "inner.pt": b"1", "./x/../in.pt": b"1"})  # fmt: skip
+    opened: list[str] = []
+    real = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened.append(str(path)) or real(path, *rest, **more))
     world.look()
+    assert {Path(path).name for path in opened} == {"manifest.json", "in.pt"}
     states = world.states()
     assert {name: states[name] for name in escapes} == dict.fromkeys(escapes, "refused")
     assert {states[name] for name in ("fifo.pt", "socket.pt", "dir.pt", "\\ud800.pt")} == {"refused"}
@@ -560,3 +608,30 @@ def test_nothing_that_is_watched_is_changed(world: World) -> None:
         world.look()
     world.look(final=True)
     assert everything() == before and world.states()["token_ids.pt"] == "missing"
+
+
+def test_what_a_walk_takes(world: World, tmp_path: Path) -> None:
+    root = world.root
+    away = put(tmp_path / "away" / "manifest.json", "{}")
+    for name in (
+        "a/manifest.json",
+        "b/.meta.json",
+        "c/manifest.json",
+        ".tic/manifest.json",
+        "skip/manifest.json",
+        "steps/INDEX.md",
+    ):
+        put(root / name, "{}")
+    (root / "out").mkdir()
+    (root / "out" / "manifest.json").symlink_to(away)
+    (root / "in").symlink_to(root / "a")
+    put(root / "c" / "run.log", "x\n")
+    discovery = Discovery([root], Config(root, exclude=("**/skip/**",)))
+    found = discovery.survey()
+    real = os.path.realpath(root)
+    assert sorted(found.result_files) == [
+        (f"{real}/{name}", real) for name in ("a/manifest.json", "b/.meta.json", "c/manifest.json", "steps/INDEX.md")
+    ]
+    assert [Path(one.path).name for one in found.candidates] == ["run.log"]
+    assert not discovery.is_left_out(f"{real}/new/manifest.json"), "a new manifest is not worth a walk"
+    assert discovery.is_left_out(f"{real}/new/model.safetensors")

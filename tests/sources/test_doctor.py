@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tic_daemon.config import Config, GpuConfig, SourceConfig
+from tic_daemon.config import Config, GpuConfig, ResultsConfig, SourceConfig
 from tic_daemon.sources import doctor
 from tic_daemon.sources.discover import Discovery, discover
 from tic_daemon.sources.doctor import Limits
@@ -88,6 +88,20 @@ def test_why_no_gpu_is_watched(tree: Path) -> None:
     report = doctor.examine([tree], off)
     assert "\nGPUs: not watched: tic.toml, [gpu] watch = false\n" in doctor.as_text(report)
     assert json.loads(doctor.as_json(report))["gpus"] == "not watched: tic.toml, [gpu] watch = false"
+
+
+def test_which_results_are_read(tree: Path) -> None:
+    assert doctor.examine([tree], config(tree)).results == "no manifest, sidecar or index of results found"
+    for name in ("results/r1/manifest.json", "results/r2/manifest.json", "steps/INDEX.md", "docs/INDEX.md"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("{}")
+    (tree / "results" / "r1" / ".tic").mkdir()
+    (tree / "results" / "r1" / ".tic" / "manifest.json").write_text("{}")
+    report = doctor.examine([tree], config(tree))
+    assert report.results == "2 named as a manifest, 1 INDEX.md"
+    assert "\nresults: 2 named as a manifest, 1 INDEX.md\n" in doctor.as_text(report)
+    off = replace(config(tree), results=ResultsConfig(watch=False))
+    assert "not watched" in json.loads(doctor.as_json(doctor.examine([tree], off)))["results"]
 
 
 def test_limits_that_do_not_fit_are_named() -> None:

@@ -267,7 +267,7 @@ class Archive:
                 continue
             self._tell_file(replace(row, present=False), tell)
             self._controls.pop(path, None)
-            self._shelf.drop(path)
+            self._shelf.drop(path, tell)
             group, problems = _META_GAPS, []
             if row.kind != layout.META:
                 group, problems = (

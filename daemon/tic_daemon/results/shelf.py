@@ -160,11 +160,14 @@ class Shelf:
         self._count += len(items)
         return problems
 
-    def drop(self, manifest: str) -> None:
-        """Forgets what a manifest named that is gone."""
-        for item in self._items.pop(manifest, {}).values():
+    def drop(self, path: str, tell: Tell) -> None:
+        """Of a manifest that is gone: what it named is named no more."""
+        for item in self._items.pop(path, {}).values():
             self._count -= 1
             self._unqueue(item)
+        for row in self.known(clean_text(path)).values():
+            if row.named:
+                self._tell(replace(row, named=False), tell)
 
     # --- looking -----------------------------------------------------------------------------------------------------
 

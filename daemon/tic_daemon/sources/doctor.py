@@ -12,11 +12,13 @@ import json
 import os
 import re
 import resource
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tic_daemon.config import Config
+from tic_daemon.results import layout
 from tic_daemon.sources.discover import Candidate, Discovery, Survey
 from tic_daemon.sources.gpu import in_words
 from tic_daemon.sources.mounts import Mount, Mounts
@@ -78,6 +80,7 @@ class Report:
     limits: Limits
     ranks: tuple[RankGroup, ...]
     gpus: str = ""
+    results: str = ""
 
 
 def examine(roots: Sequence[Path], config: Config) -> Report:
@@ -102,7 +105,25 @@ def examine(roots: Sequence[Path], config: Config) -> Report:
         limits,
         tuple(rank_groups(survey.candidates)),
         in_words(config.gpu.every_s) if config.gpu.watch else "not watched: tic.toml, [gpu] watch = false",
+        _results(survey) if config.results.watch else "not watched: tic.toml, [results] watch = false",
     )
+
+
+def _results(survey: Survey) -> str:
+    """Which manifests, sidecars and pages are read."""
+    kinds = Counter(layout.kind_of(path) for path, _ in survey.result_files)
+    if not kinds:
+        return "no manifest, sidecar or index of results found"
+    return ", ".join(f"{kinds[kind]} {word}" for kind, word in _WORDS.items() if kinds[kind])
+
+
+_WORDS = {
+    layout.MANIFEST: "named as a manifest",
+    layout.STABLE: "STABLE of prime-rl",
+    layout.META: "named .meta.json",
+    layout.INDEX: "INDEX.md",
+    layout.SUMMARY: "summary.md",
+}
 
 
 def as_json(report: Report) -> str:
@@ -118,6 +139,7 @@ def as_json(report: Report) -> str:
             "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in report.mounts],
             "limits": {**asdict(report.limits), "problems": report.limits.problems()},
             "gpus": printable(report.gpus),
+            "results": report.results,
             "ranks": [{**asdict(group), "missing": group.missing} for group in report.ranks],
         },
         indent=1,
@@ -146,7 +168,7 @@ def as_text(report: Report) -> str:
         hint = " (a log on a node's own disk needs a daemon on that node)"
         state = f"not watched: {_spans(group.missing)}{hint}" if group.missing else "all watched"
         lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
-    lines += ["", f"GPUs: {_safe(report.gpus)}"]
+    lines += ["", f"results: {report.results}", "", f"GPUs: {_safe(report.gpus)}"]
     limits = report.limits
     lines += [
         "",

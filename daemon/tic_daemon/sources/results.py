@@ -31,6 +31,8 @@ EVERY_S: Final = 5.0
 _REST: Final = 20.0
 _NICE: Final = 10
 
+_Walk = tuple[dict[str, str], tuple[str, ...]]
+
 MAX_FILES: Final = 100_000
 """Manifests, sidecars and pages of one walk."""
 
@@ -58,7 +60,8 @@ class Results:
         self._wake = wake
         self._changed = threading.Condition()
         self._rows: list[ResultRow] = []
-        self._found: tuple[dict[str, str], tuple[str, ...]] | None = None
+        self._found: _Walk | None = None
+        self._walk: _Walk | None = None
         self._asked = self._answered = 0
         self._waiting = self._settling = False
         self._at = 0.0
@@ -66,13 +69,17 @@ class Results:
         self._thread: threading.Thread | None = None
 
     def found(self, files: Sequence[tuple[str, str]], directories: Sequence[str]) -> None:
-        """(path, root) of what may be a manifest, sidecar or page, and all directories that the walk read."""
+        """(path, root) of what may be a manifest, sidecar or page, and all directories that the walk read. What differs
+        from the walk before is looked at now, all else with the next look."""
         if not files and not self._watching:
             return
+        walk = (dict(files), tuple(directories))
         with self._changed:
             self._watching = True
-            self._found = (dict(files), tuple(directories))
-            self._ask()
+            self._found = walk
+            if walk != self._walk:
+                self._walk = walk
+                self._ask()
 
     def take(self) -> list[ResultRow]:
         """Rows that nobody took yet."""
@@ -127,7 +134,7 @@ class Results:
             try:
                 self._look()
                 due = time.monotonic() + max(EVERY_S, _REST * (time.monotonic() - began))
-                self._hash(due)
+                self._hash(asked, due)
             except Exception:  # a defect must not end the watch in silence, nor the daemon
                 log.exception("results could not be looked at; it is tried again")
                 due = time.monotonic() + _REST * EVERY_S
@@ -158,9 +165,9 @@ class Results:
             self._archive.found(*found)
         self._archive.look(self._tell, final=self._final)
 
-    def _hash(self, due: float) -> None:
-        """Hashes what waits, until the next look is due or something was found."""
-        while self._archive.waiting and not self._stop and self._found is None and time.monotonic() < due:
+    def _hash(self, asked: int, due: float) -> None:
+        """Hashes what waits, until the next look is due or asked for."""
+        while self._archive.waiting and not self._stop and self._asked == asked and time.monotonic() < due:
             self._at = time.monotonic()
             self._archive.work(SLICE, self._tell, self._pace)
             if self._rows:
