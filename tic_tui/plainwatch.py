@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tic_daemon.errors import ConfigError, ConnectError, StoreError
-from tic_daemon.store import plain
+from tic_daemon.store import histories, plain
 from tic_daemon.store.reader import open_reader
 from tic_tui.age import day_and_clock
 from tic_tui.safe import safe
@@ -101,6 +101,7 @@ class News:
         self._marks: dict[str, bool] = {}
         self._states: dict[str, tuple[str, str | None]] = {}
         self._wrong: set[str] = set()
+        self._lacking: set[tuple[Any, ...]] = set()
         self._states_at = float("-inf")
         self._standing = ""
         self.position = ""
@@ -115,6 +116,7 @@ class News:
         self._open = {_place(row): _record_head(row) for row in self._ask(provisional, gather="SELECT * FROM part")}
         list(self._standings())
         list(self._findings())
+        list(self._gaps())
         list(self._run_states())
 
     def wait(self, seconds: float) -> Tail:
@@ -133,6 +135,7 @@ class News:
             yield from self._record(dict(zip(tail.columns, row, strict=True)))
         if first or changed or time.monotonic() - self._states_at >= STATES_S:
             yield from self._findings()
+            yield from self._gaps()
             yield from self._run_states()
 
     # --- records -------------------------------------------------------------------------------------------------
@@ -266,6 +269,16 @@ class News:
                 self._wrong.add(row["finding_id"])
                 text = f"{row['kind']}{_where(row)}; {row['detail']}; {_steps(row)}"
                 yield Event(row["from_at"] or row["observed_at"], "finding", row["run_id"], text, row)
+
+    def _gaps(self) -> Iterator[Event]:
+        """Differences of W&B histories, but what is only under way. One that grows is told once."""
+        sql = f"SELECT {histories.GAPS} FROM wandb_gaps WHERE cause <> 'under_way' {histories.ORDER} LIMIT {PAGE}"  # noqa: S608
+        for row in self._ask(sql, gather=histories.GATHERED):
+            names = ("run_id", "wandb_id", "kind", "source", "axis", "first_step", "key", "cause")
+            known = tuple(row[name] for name in names)
+            if known not in self._lacking and self._wanted(row):
+                self._lacking.add(known)
+                yield Event(row["first_seen_at"], "gap", row["run_id"], f"W&B: {histories.gap(row)}", row)
 
     def _wanted(self, row: Row) -> bool:
         return not self._run or row["run_id"] == self._run

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
-from tic_daemon.store import plain
+from tic_daemon.store import histories, plain
 from tic_daemon.store.check import check, stale
 from tic_daemon.store.reader import Connection, Reader, open_reader
 from tic_tui import artifacts, coverage
@@ -26,6 +26,7 @@ from tic_tui.safe import safe, safe_lines
 from tic_tui.sqlcmd import emit
 
 GAPS_SHOWN: Final = 5
+LACKS_ASKED: Final = 1000
 FINDINGS_SHOWN: Final = 8
 MARKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 50
@@ -178,6 +179,11 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         "SELECT run_id, kind, path, first_byte, last_byte, detail, host, observed_at FROM evidence_gaps"
         " ORDER BY observed_at DESC"
     )
+    told_of = asked.rows(f"SELECT {histories.HISTORIES} FROM wandb_runs ORDER BY run_id, wandb_id")  # noqa: S608
+    lacks = asked.rows(
+        f"SELECT {histories.GAPS} FROM wandb_gaps {histories.ORDER} LIMIT {LACKS_ASKED}",  # noqa: S608
+        gather=histories.GATHERED,
+    )
     held = asked.rows("SELECT run_id, state, count(*)::BIGINT AS artifacts FROM artifacts GROUP BY ALL")
     marks = asked.rows(
         "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
@@ -217,6 +223,8 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "lifecycle_findings": [_without(row, "run_id") for row in wrong if row["run_id"] == name],
                 "liveness": _first(_without(row, "run_id") for row in alive if row["run_id"] == name),
                 "gaps": [_without(row, "run_id") for row in gaps if row["run_id"] == name],
+                "wandb": [_without(row, "run_id") for row in told_of if row["run_id"] == name],
+                "wandb_gaps": [_without(row, "run_id") for row in lacks if row["run_id"] == name],
                 "artifacts": {row["state"]: row["artifacts"] for row in held if row["run_id"] == name},
                 "marks": [
                     _without(row, "run_id", "attempt")
@@ -379,6 +387,10 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
     lines += _listed("findings", [_finding(finding, now) for finding in run["lifecycle_findings"]], FINDINGS_SHOWN)
     if run["ranks"] is not None:
         lines.append(_field("ranks", safe(coverage.words(run["ranks"]))))
+    if run["wandb"]:
+        told = [histories.standing(row, lambda then: _ago(then, now)) for row in run["wandb"]]
+        lines += _listed("W&B", [safe(line) for line in told], GAPS_SHOWN)
+        lines += _listed("W&B gaps", [safe(histories.gap(row)) for row in run["wandb_gaps"]], GAPS_SHOWN)
     if run["artifacts"]:
         lines.append(_field("artifacts", safe(artifacts.words(run["artifacts"]))))
     lines += _listed("gaps", [_gap(gap, now) for gap in run["gaps"]], GAPS_SHOWN)

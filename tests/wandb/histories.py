@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
-from tests.evidence.worldstore import WorldStore
+from tests.evidence.worldstore import WorldStore, prepare
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.wandb.history import history_row, value_of
@@ -37,6 +38,14 @@ class Histories:
         self._row_no: dict[int, int] = {}
         self._run: dict[int, dict[str, object]] = {}
         self._kinds: dict[str, dict[str, str]] = {}
+
+    @classmethod
+    def in_file(cls, path: Path) -> Histories:
+        """In a file that a reader can open once `con` is closed."""
+        con = duckdb.connect(str(path))
+        con.execute("SET threads = 1")
+        prepare(con)
+        return cls(con=con)
 
     # --- sources ------------------------------------------------------------------------------------------------------
 

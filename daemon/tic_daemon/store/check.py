@@ -7,7 +7,8 @@ The latest attempt counts: a person opens a new one after a fault, and what olde
         a mark to explain it; or its logs are longer than what was read of them, and a fault may stand in the rest
     13  a fault locks the attempt
     12  a person marked the run or the attempt; or marked records, and no evidence is left
-    14  bytes of the run's logs are lost, or cannot be read; or its results are not as their manifests say
+    14  bytes of the run's logs are lost, or cannot be read; or its results are not as their manifests say; or its W&B
+        history has confirmed gaps
 
 So 0 is given for one record of evidence or more, and for nothing else. Codes 10 and 11 are verdicts on comparisons.
 """
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
+from tic_daemon.store import histories
 from tic_daemon.store.reader import Connection, Reader, Result
 
 TIMEOUT_S: Final = 60.0
@@ -97,6 +99,7 @@ def _judged(reader: _Asked, run_id: str, attempts: list[Row]) -> tuple[int, list
     findings += _lock(reader, run_id, latest)
     findings += _marks(reader, run_id, latest)
     findings += _gaps(reader, run_id)
+    findings += _histories(reader, run_id)
     findings = _stores(reader) + findings
     notes = [_counts(latest), *_reasons(reader, run_id, latest), *(_older(row) for row in older)]
     return _told(run_id, findings, notes)
@@ -202,6 +205,20 @@ def _gaps(reader: _Asked, run_id: str) -> Findings:
         found.append((ExitCode.GAPS, f"{_clean(gap['kind'])} {_clean(gap['path'] or 'unknown file')}{span}{detail}"))
     if len(gaps) > GAPS_SHOWN:
         found.append((ExitCode.GAPS, f"  and {len(gaps) - GAPS_SHOWN} more gaps"))
+    return found
+
+
+def _histories(reader: _Asked, run_id: str) -> Findings:
+    """Of the whole run: confirmed gaps of its W&B histories."""
+    gaps = _ask(
+        reader,
+        f"SELECT {histories.GAPS} FROM wandb_gaps WHERE run_id = ? AND confirmed {histories.ORDER}",  # noqa: S608
+        run_id,
+        gather=histories.GATHERED,
+    )
+    found: Findings = [(ExitCode.GAPS, f"W&B: {_clean(histories.gap(row))}") for row in gaps[:GAPS_SHOWN]]
+    if len(gaps) > GAPS_SHOWN:
+        found.append((ExitCode.GAPS, f"  and {len(gaps) - GAPS_SHOWN} more gaps of its W&B history"))
     return found
 
 
