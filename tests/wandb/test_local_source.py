@@ -116,7 +116,7 @@ def test_a_finished_run_is_read_once_for_all(real_logs: RealLogs, daemon: Daemon
         and cursor.line_no == len(records(real_logs.rich.read_bytes()))
     )
     source = daemon.sources[cursor.source_id]
-    assert (source.kind, source.run_hint, source.run_how, source.state) == ("wandb_local", "rich", "path", "idle")
+    assert (source.kind, source.run_hint, source.run_how, source.state) == ("wandb_local", "rich", "wandb", "idle")
     again = daemon.again()
     daemons.append(again)
     again.read(real_logs.rich, last=True)

@@ -52,7 +52,7 @@ class Candidate:
         root: the watched root under which it was found.
         facts: what path, first bytes and configuration tell, configuration over all.
         told_role: the role that path or configuration tell; `facts.role` may come from the first bytes.
-        run_hint, run_how: the run and who said so: "config", "path" or "" (nobody).
+        run_hint, run_how: the run and who said so: "config", "path", "wandb" or "" (nobody).
         why: every decision in words.
     """
 
@@ -319,7 +319,7 @@ class Discovery:
         network, host, zone_s = mount.network, config.host, None
         if network:
             why.append(f"read by re-opening: {mount.point} is {mount.fstype}")
-        run, how = facts.run_hint, "path" if facts.run_hint else ""
+        run, how = facts.run_hint, facts.run_how
         said = config.source_for(base) if config.sources else None
         if said is not None and said != SourceConfig(base):
             over = {

@@ -13,7 +13,7 @@ import os
 import re
 import resource
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from tic_daemon.sources.discover import Candidate, Discovery, Survey
 from tic_daemon.sources.gpu import in_words
 from tic_daemon.sources.mounts import Mount, Mounts
 from tic_daemon.sources.tailfile import printable
+from tic_daemon.sources.wandb_local import run_named
+from tic_daemon.wandb.directories import run_file
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _SHOWN_LEFT_OUT = 200
@@ -81,6 +83,8 @@ class Report:
     ranks: tuple[RankGroup, ...]
     gpus: str = ""
     results: str = ""
+    wandb: tuple[tuple[str, str, str], ...] = ()
+    """Transaction logs of W&B: path, run, and who names it."""
 
 
 def examine(roots: Sequence[Path], config: Config) -> Report:
@@ -106,7 +110,14 @@ def examine(roots: Sequence[Path], config: Config) -> Report:
         tuple(rank_groups(survey.candidates)),
         in_words(config.gpu.every_s) if config.gpu.watch else "not watched: tic.toml, [gpu] watch = false",
         _results(survey) if config.results.watch else "not watched: tic.toml, [results] watch = false",
+        tuple(_wandb_logs(survey, config)),
     )
+
+
+def _wandb_logs(survey: Survey, config: Config) -> Iterator[tuple[str, str, str]]:
+    for path, _ in survey.wandb_files:
+        if file := run_file(path):
+            yield (path, *run_named(file, config.run_for))
 
 
 def _results(survey: Survey) -> str:
@@ -135,6 +146,9 @@ def as_json(report: Report) -> str:
             "config": report.config_file,
             "followed": [_row(one) for one in survey.candidates],
             "left_out": [{"path": printable(one.path), "why": printable(one.why)} for one in survey.left_out],
+            "wandb_logs": [
+                {"path": printable(path), "run": printable(run), "run_how": how} for path, run, how in report.wandb
+            ],
             "other_files": dict(survey.others),
             "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in report.mounts],
             "limits": {**asdict(report.limits), "problems": report.limits.problems()},
@@ -155,6 +169,11 @@ def as_text(report: Report) -> str:
     lines += ["", f"followed: {len(report.survey.candidates)}"]
     for one in report.survey.candidates:
         lines += _describe(one)
+    if report.wandb:
+        lines += ["", f"W&B logs, and what their uploaders say of themselves: {len(report.wandb)}"]
+        for path, run, how in report.wandb:
+            named = {"config": "tic.toml", "path": "its path", "wandb": "W&B's id, unless a log names another"}[how]
+            lines.append(f"  {_safe(path)}: run {_safe(run)} ({named})")
     lines += ["", f"left out in spite of a log's name: {len(report.survey.left_out)}"]
     lines += [f"  {_safe(one.path)}: {_safe(one.why)}" for one in report.survey.left_out[:_SHOWN_LEFT_OUT]]
     if len(report.survey.left_out) > _SHOWN_LEFT_OUT:

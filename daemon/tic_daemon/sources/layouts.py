@@ -14,7 +14,10 @@ from tic_daemon.sources.rotation import piece_of
 
 @dataclass(frozen=True, slots=True)
 class PathFacts:
-    """What a path tells. Fields as in table `source`; `why` says in words what was decided from what."""
+    """What a path tells. Fields as in table `source`; `why` says in words what was decided from what.
+
+    `run_how`: path | wandb (only W&B's own id, which gives way to any name that a person gave) | "".
+    """
 
     role: str = "unknown"
     framework: str = "plain"
@@ -24,6 +27,7 @@ class PathFacts:
     stream: str = ""
     console: bool = False
     run_hint: str = ""
+    run_how: str = ""
     why: tuple[str, ...] = ()
 
 
@@ -32,8 +36,8 @@ def facts_of(path: str) -> PathFacts:
     parts = path.split("/")
     name, above = parts[-1], parts[:-1]
     facts = _by_layout(name, above) or _by_name(name, above)
-    run, why = _run_of(above)
-    return replace(facts, run_hint=run, why=(*facts.why, *why))
+    run, how, why = run_of(above)
+    return replace(facts, run_hint=run, run_how=how, why=(*facts.why, *why))
 
 
 def log_name(name: str) -> str:
@@ -232,23 +236,18 @@ def _int32(digits: str) -> int | None:
 _WANDB_DIR = re.compile(r"(?:offline-)?run-\d{8}_\d{6}-(?P<id>[\w.-]+)\Z")
 
 
-def _run_of(above: list[str]) -> tuple[str, tuple[str, ...]]:
-    """The run id that the directories name, nearest first, and why. One given by a person goes before W&B's."""
+def run_of(above: list[str]) -> tuple[str, str, tuple[str, ...]]:
+    """The run id that the directories name, nearest first, how, and why. W&B's counts where no other is named."""
     for i in range(len(above) - 1, -1, -1):
-        if i >= 1 and above[i - 1] == "results" and not (i >= 4 and above[i - 4] == "steps"):  # steps/*/<run>/results/
-            return above[i], (f"run {above[i]} from results/<run>/",)
+        if i >= 1 and above[i - 1] == "results":
+            return above[i], "path", (f"run {above[i]} from results/<run>/",)
         if i >= 2 and above[i - 2] == "steps":
-            return above[i], (f"run {above[i]} from steps/*/<run>/",)
+            return above[i], "path", (f"run {above[i]} from steps/*/<run>/",)
     for name in reversed(above):
         if match := _WANDB_DIR.match(name):
-            return match["id"], (f"run {match['id']} from the W&B directory",)
-    return "", ()
-
-
-def run_of_results(path: str) -> str:
-    """The run whose results directory `path` lies in, "" if in none."""
-    run, why = _run_of(path.split("/")[:-1])
-    return run if why and "<run>" in why[0] else ""
+            why = f"run {match['id']} from the W&B directory, unless a log beside it names another"
+            return match["id"], "wandb", (why,)
+    return "", "", ()
 
 
 def base_of(path: str) -> str:

@@ -27,7 +27,7 @@ from typing import Final
 
 from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.sources.appended import AppendedFile, Look
-from tic_daemon.sources.layouts import run_of_results
+from tic_daemon.sources.layouts import run_of
 from tic_daemon.store.columns import clean_text
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.wandb import directories, framing
@@ -232,9 +232,7 @@ class WandbLocal:
         return True
 
     def _row(self, path: str, root: str, file: RunFile) -> SourceRow:
-        run, how = self._run_for(file.path), "config"
-        if not run:
-            run, how = run_of_results(file.path) or file.wandb_id, "path"
+        run, how = run_named(file, self._run_for)
         number = source_id(self._host, KIND, path)
         stored = self._stored.get(number)
         what = "transaction log" if path == file.path else "uploader's log"
@@ -543,6 +541,14 @@ class _Upload(_Followed):
             self._bytes.moved(look, began + end)
             self._tell(events, end, values=len(events), state=self._uploader.state())
         return end > 0 and self._bytes.offset < look.size
+
+
+def run_named(file: RunFile, run_for: RunFor) -> tuple[str, str]:
+    """The run that a transaction log belongs to, and who says so: config | path | wandb."""
+    if run := run_for(file.path):
+        return run, "config"
+    run, how, _ = run_of(file.path.split("/")[:-1])
+    return (run, how) if how == "path" else (file.wandb_id, "wandb")
 
 
 def _key(path: str) -> tuple[int, int]:

@@ -31,9 +31,21 @@ FROM (
 --               other stays in the oldest and is held against the faults of all
 --   cut_attempt the latest by byte cuts alone
 CREATE OR REPLACE TEMP TABLE t_place AS
-WITH src AS MATERIALIZED (
+WITH said AS MATERIALIZED (
+    SELECT source_id, generation, byte_offset, max(run) AS run FROM b_source_run
+    WHERE run <> '' GROUP BY source_id, generation, byte_offset
+),
+-- Under a root where anything else names a run, W&B's own id is no name: it is kept as `wandb_id`.
+strong AS (
+    SELECT host, root FROM b_source WHERE run_hint <> '' AND run_how <> 'wandb'
+    UNION SELECT s.host, s.root FROM said d JOIN b_source s ON s.source_id = d.source_id
+),
+src AS MATERIALIZED (
     SELECT source_id, kind, host, root, path, role, rank, pid, coalesce(single_process, false) AS single_process,
-        coalesce(stream, '') AS stream, coalesce(console, false) AS console, run_hint, run_how, zone_s
+        coalesce(stream, '') AS stream, coalesce(console, false) AS console,
+        CASE WHEN run_how = 'wandb' AND (host, root) IN (SELECT (host, root) FROM strong) THEN '' ELSE run_hint END AS run_hint,
+        CASE WHEN run_how = 'wandb' THEN run_hint ELSE '' END AS wandb_id,
+        CASE WHEN run_how = 'wandb' THEN 'path' ELSE run_how END AS run_how, zone_s
     FROM b_source WHERE kind <> 'gpu' -- one tells of all runs of a host
 ),
 seen AS MATERIALIZED (
@@ -49,10 +61,6 @@ seen AS MATERIALIZED (
 shown AS (
     SELECT source_id, generation, count(*) AS procs, max(pid) AS pid FROM seen WHERE proc <> '' GROUP BY source_id, generation
 ),
-said AS MATERIALIZED (
-    SELECT source_id, generation, byte_offset, max(run) AS run FROM b_source_run
-    WHERE run <> '' GROUP BY source_id, generation, byte_offset
-),
 -- Large event tables need no scan: cursors, the first lines of processes and run changes name each generation.
 generation AS MATERIALIZED (
     SELECT source_id, generation FROM b_cursor
@@ -61,9 +69,9 @@ generation AS MATERIALIZED (
 ),
 -- Runs. Order of trust: configuration; what records said; the path or a manifest; the only run of the log's pid on its host
 -- (a worker's .out and .err); the only run of the nearest directory above that knows any, up to the watched root (the
--- stdout.log beside a stderr.log, the other ranks of a launch); in a store that knows no run by name, the only run that
--- the other stores of the workspace know; else the root's base name, `run_how` = 'us'. Bytes before the first word belong
--- to the first run that was named.
+-- stdout.log beside a stderr.log, the other ranks of a launch; all sources of one W&B run together); W&B's id; in a store
+-- that knows no run by name, the only run that the other stores of the workspace know; else the root's base name,
+-- `run_how` = 'us'. Bytes before the first word belong to the first run that was named.
 change AS MATERIALIZED (
     SELECT d.source_id, d.generation, d.byte_offset, d.run, s.host, s.root
     FROM said d LEFT JOIN src s ON s.source_id = d.source_id
@@ -99,6 +107,12 @@ near_run AS (
         ON d.host = f.host AND d.root = f.root AND d.dir = f.dir
     GROUP BY f.source_id
 ),
+-- The local log of a W&B run and what is read of it through the API, which lies in no directory, are of one run.
+wandb_run AS (
+    SELECT s.host, s.root, s.wandb_id, min(n.run) AS run
+    FROM src s JOIN near_run n ON n.source_id = s.source_id AND n.runs = 1
+    WHERE s.wandb_id <> '' AND s.run_hint = '' GROUP BY s.host, s.root, s.wandb_id HAVING count(DISTINCT n.run) = 1
+),
 run_range AS MATERIALIZED (
     SELECT g.source_id, g.generation,
         CASE WHEN c.run IS NULL OR lag(c.run) OVER w IS NULL THEN -1 ELSE c.byte_offset END AS from_off,
@@ -107,13 +121,16 @@ run_range AS MATERIALIZED (
              WHEN s.run_hint <> '' THEN s.run_hint
              WHEN q.run IS NOT NULL THEN q.run
              WHEN n.runs = 1 THEN n.run
+             WHEN b.run IS NOT NULL THEN b.run
              WHEN r.run IS NOT NULL THEN r.run
+             WHEN s.wandb_id <> '' THEN s.wandb_id
              WHEN t.run IS NOT NULL THEN t.run
              ELSE coalesce(nullif(regexp_extract(rtrim(coalesce(s.root, ''), '/'), '[^/]+$'), ''), 'unnamed') END AS run_id,
         CASE WHEN c.run IS NOT NULL THEN 'record'
              WHEN s.run_hint <> '' THEN coalesce(nullif(s.run_how, ''), 'path')
              WHEN q.run IS NOT NULL THEN 'pid'
-             WHEN n.runs = 1 AND r.run IS NULL THEN 'directory'
+             WHEN coalesce(n.runs = 1, false) OR b.run IS NOT NULL THEN CASE WHEN r.run IS NULL THEN 'directory' ELSE 'root' END
+             WHEN s.wandb_id <> '' AND r.run IS NULL THEN 'path'
              WHEN r.run IS NOT NULL THEN 'root' WHEN t.run IS NOT NULL THEN 'workspace' ELSE 'us' END AS run_how
     FROM generation g
     CROSS JOIN told_run t
@@ -122,6 +139,7 @@ run_range AS MATERIALIZED (
     LEFT JOIN root_run r ON r.host = s.host AND r.root = s.root
     LEFT JOIN pid_run q ON q.host = s.host AND q.pid = s.pid
     LEFT JOIN near_run n ON n.source_id = g.source_id
+    LEFT JOIN wandb_run b ON b.host = s.host AND b.root = s.root AND b.wandb_id = s.wandb_id
     WINDOW w AS (PARTITION BY g.source_id, g.generation ORDER BY c.byte_offset)
 ),
 known AS (
