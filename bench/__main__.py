@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local")
+PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local", "compare")
 
 
 def main() -> int:

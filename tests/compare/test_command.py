@@ -419,6 +419,14 @@ def test_kl_is_called_so_only_for_samples_of_the_compared_policy() -> None:
     assert report(a, b, "--basis", "raw")["observed"]["kl_is"] == "diagnostic statistic"
 
 
+def test_numbers_at_the_end_of_float64_give_a_report(tmp_path: Path) -> None:
+    big = KINDS["float64"]
+    a, b = sides({"r": (big(-1.7e308, -1), mask(1, 1))}, {"r": (big(1.7e308, -1), mask(1, 1))})
+    whole = json.loads(dumped(compare(a, b)), parse_constant=pytest.fail)
+    assert whole["observed"]["metrics"]["p99"] is None and whole["observed"]["sequences"][0]["max_abs"] is None
+    assert whole["observed"]["metrics"]["p50"] == 0
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_the_numbers_are_there_is_a_report(tmp_path: Path, data: st.DataObject) -> None:

@@ -178,6 +178,21 @@ def test_signed_zeros_differ_and_are_named() -> None:
     found = figures(made.of_values({"r": [0.0, -1.0]}), made.of_values({"r": [-0.0, -1.0]}))
     assert found.mismatched == 1 and found.classes == {"signed_zero": 1} and found.ulps == {0: 1}
     assert found.metrics["logprob_mae"] == 0
+    assert figures(made.of_values({"r": [0.0, -1.0]}), made.of_values({"r": [-2.0, -1.0]})).classes == {"finite": 1}
+
+
+def test_types_that_change_from_request_to_request() -> None:
+    """Each request is of one type on both sides: bits are compared in their own width, requests in one order."""
+    kinds = {"a": "float32", "b": "float64", "c": "float16", "d": "float32"}
+    one, other = (
+        {key: made.of_values({key: [-1.0, last]}, dtype=kind).sequences[key] for key, kind in kinds.items()}
+        for last in (-2.0, -2.5)
+    )
+    a, b = (Side("x", "", "torch", "native", sequences) for sequences in (one, other))
+    found = figures(a, b)
+    assert (found.valid, found.mismatched, found.metrics["logprob_mae"]) == (8, 4, 0.25)
+    assert [(row.request, row.first_mismatch) for row in found.per_sequence] == [(key, 1) for key in kinds]
+    assert align(a, b).same_elements and len(align(a, b).elements) == 3
 
 
 def test_what_is_not_finite_leaves_no_mean() -> None:

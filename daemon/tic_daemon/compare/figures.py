@@ -17,9 +17,9 @@ Source: tic's evidence rules; k1 to k3 after J. Schulman, "Approximating KL Dive
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from tic_daemon.compare.align import Alignment
 from tic_daemon.compare.blocks import BLOCK, Block, Place, blocks
 from tic_daemon.compare.elements import Float64
 from tic_daemon.compare.exact import ExactSum, select
-from tic_daemon.compare.means import OVERFLOW, SUMS, Totals, means
+from tic_daemon.compare.means import OVERFLOW, SUMS, Metrics, Reasons, Totals, means
 from tic_daemon.compare.runs import first_true, longest_runs, per_sequence
 from tic_daemon.compare.sides import Side, count
 from tic_daemon.compare.terms import bit_lengths, k3, probability_gap
@@ -280,12 +280,13 @@ def _each(
         if valid and not bad[own]:
             mine = gap[begin:end]
             index = int(mine.argmax())
-            largest, at = float(mine[index]), int(part.positions[begin + index])
+            peak, at = float(mine[index]), int(part.positions[begin + index])
+            largest = peak if isfinite(peak) else None
             exact = ExactSum()
             exact.add(mine)
             mean = exact.over(valid) if not exact.skipped else None
-            if largest > found.largest:
-                found.largest = largest
+            if peak > found.largest:
+                found.largest = peak
                 found.places["logprob_max"] = (request, at)
         if valid:
             found.zeros += [(side, request) for side, zeros in (("A", zero_a), ("B", zero_b)) if zeros[own] == valid]
@@ -315,7 +316,7 @@ def _figures(found: _Gathered, a: Side, b: Side, alignment: Alignment, block: in
     totals = Totals(found.sums, found.valid, bad, found.overflow, found.largest, found.peaks)
     metrics, undefined = means(totals)
     if not bad:
-        _quantiles(found, a, b, alignment, block, metrics)
+        _quantiles(found, a, b, alignment, block, metrics, undefined)
     return Figures(
         found.valid, len(rows), found.mismatched, len(differing) if known else None,
         (differing[0].request, differing[0].first_mismatch or 0) if differing else None,
@@ -330,31 +331,53 @@ def _figures(found: _Gathered, a: Side, b: Side, alignment: Alignment, block: in
     )  # fmt: skip
 
 
-def _gap(part: Block) -> Float64:
-    with np.errstate(over="ignore"):
-        return np.abs(part.values_b - part.values_a)
-
-
 def _quantiles(
-    found: _Gathered, a: Side, b: Side, alignment: Alignment, block: int, metrics: dict[str, float | None]
+    found: _Gathered, a: Side, b: Side, alignment: Alignment, block: int, metrics: Metrics, undefined: Reasons
 ) -> None:
     """Nearest ranks of abs(d): the smallest value that so many in a hundred do not exceed, and its first place."""
 
     def again() -> Iterator[Float64]:
         for part in blocks(a, b, alignment.requests, block):
-            yield _gap(part)
+            with np.errstate(over="ignore"):
+                yield np.abs(part.values_b - part.values_a)
 
     ranks = [ceil(found.valid * share / 100) - 1 for share in QUANTILES]
     if len(found.gaps):
-        found.gaps.partition(ranks)
-        values = found.gaps[ranks].tolist()
+        sorted_out = found.gaps.copy()
+        sorted_out.partition(ranks)
+        values = sorted_out[ranks].tolist()
     else:
         values = select(again, ranks, found.keep)
-    metrics.update(zip((f"p{share}" for share in QUANTILES), values, strict=True))
-    wanted = {f"p{share}": value for share, value in zip(QUANTILES, values, strict=True)}
-    for part in blocks(a, b, alignment.requests, block):
-        gap = _gap(part)
-        for name in [name for name, value in wanted.items() if (gap == value).any()]:
-            found.places[name] = part.place(int((gap == wanted.pop(name)).argmax()))
-        if not wanted:
+    indices = _first([found.gaps] if len(found.gaps) else again(), values)
+    for share, value in zip(QUANTILES, values, strict=True):
+        name = f"p{share}"
+        metrics[name] = value if isfinite(value) else None
+        if isfinite(value):
+            found.places[name] = _place(found.own, a, indices[value])
+        else:
+            undefined[name] = "a difference leaves float64's range"
+
+
+def _first(parts: Iterable[Float64], values: list[float]) -> dict[float, int]:
+    """Where each value stands first, counted over all parts."""
+    found: dict[float, int] = {}
+    before = 0
+    for part in parts:
+        for value in values:
+            if value not in found:
+                places = np.flatnonzero(part == value)
+                if places.size:
+                    found[value] = before + int(places[0])
+        before += len(part)
+        if len(found) == len(set(values)):
             break
+    return found
+
+
+def _place(rows: list[SequenceFigures], a: Side, index: int) -> Place:
+    """The place of a valid token by its number among all."""
+    for row in rows:
+        if index < row.valid:
+            return row.request, int(np.flatnonzero(a.sequences[row.request].mask.bits())[index])
+        index -= row.valid
+    raise IndexError(index)

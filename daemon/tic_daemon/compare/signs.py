@@ -83,7 +83,7 @@ def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: in
     Raises:
         CompareError: a file cannot be read.
     """
-    offsets = tuple(_offset(a, b, alignment, k) for k in SHIFTS) if figures.mismatched != 0 else ()
+    offsets = _offsets(a, b, alignment) if figures.mismatched != 0 else ()
     slope, correlation = _line(a, b, alignment, block) if not figures.non_finite else (None, None)
     lanes, reach = _places(a, b, alignment, block) if alignment.same_elements else ((), {})
     last_only = sum(
@@ -96,25 +96,37 @@ def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: in
     return Signs(offsets, last_only, slope, correlation, lanes, reach, _versions(figures), siblings, remarks)
 
 
-def _offset(a: Side, b: Side, alignment: Alignment, k: int) -> Offset:
-    total, tokens, mismatched, finite = ExactSum(), 0, 0, True
+def _offsets(a: Side, b: Side, alignment: Alignment) -> tuple[Offset, ...]:
+    """All shifts in one pass over the sequences."""
+    totals = {k: ExactSum() for k in SHIFTS}
+    tokens, mismatched = dict.fromkeys(SHIFTS, 0), dict.fromkeys(SHIFTS, 0)
     for request in alignment.requests:
         one, other = a.sequences[request], b.sequences[request]
         mask = one.mask.bits() != 0
-        size = len(mask)
-        if abs(k) >= size:
-            continue
-        early, late = slice(0, size - abs(k)), slice(abs(k), size)
-        own_a, own_b = (late, early) if k > 0 else (early, late)
-        both = mask[own_a] & mask[own_b]
-        first, second = one.logprobs.bits()[own_a][both], other.logprobs.bits()[own_b][both]
-        tokens += len(first)
-        mismatched += int(np.count_nonzero(first != second)) if alignment.same_elements else 0
-        with np.errstate(invalid="ignore", over="ignore"):
-            total.add(np.abs(other.logprobs.element.values(second) - one.logprobs.element.values(first)))
-    finite = not total.skipped
-    mae = total.over(tokens) if tokens and finite else None
-    return Offset(k, tokens, mismatched if alignment.same_elements else None, mae)
+        first, second = one.logprobs.bits(), other.logprobs.bits()
+        values_a, values_b = one.logprobs.element.values(first), other.logprobs.element.values(second)
+        whole = bool(mask.all())
+        for k in SHIFTS:
+            size = len(mask) - abs(k)
+            if size <= 0:
+                continue
+            own_a, own_b = slice(max(k, 0), max(k, 0) + size), slice(max(-k, 0), max(-k, 0) + size)
+            both = slice(None) if whole else mask[own_a] & mask[own_b]
+            with np.errstate(invalid="ignore", over="ignore"):
+                gap = np.abs(values_b[own_b][both] - values_a[own_a][both])
+            totals[k].add(gap)
+            tokens[k] += len(gap)
+            if alignment.same_elements:
+                mismatched[k] += int(np.count_nonzero(first[own_a][both] != second[own_b][both]))
+    return tuple(
+        Offset(
+            k,
+            tokens[k],
+            mismatched[k] if alignment.same_elements else None,
+            totals[k].over(tokens[k]) if tokens[k] and not totals[k].skipped else None,
+        )
+        for k in SHIFTS
+    )
 
 
 def _line(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[float | None, float | None]:
