@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.wandb.conftest import RealLogs
 from tests.wandb.test_framing import chunks, records
 from tic_daemon.scan.events import Gap
 from tic_daemon.sources import wandb_local
+from tic_daemon.sources.appended import AppendedFile, Look
 from tic_daemon.sources.wandb_local import WandbLocal
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow
 from tic_daemon.wandb import keys
@@ -380,3 +383,32 @@ def test_a_run_that_tic_toml_or_a_results_directory_names(
     named.read(path)
     assert {(row.run_hint, row.run_how) for row in named.sources.values()} == {("mine", "config")}
     assert replace(named.run(), at=None) == replace(daemon.run(), at=None)  # type: ignore[arg-type]
+
+
+def test_a_mount_that_hangs_holds_up_nobody(
+    real_logs: RealLogs,
+    daemon: Daemon,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    path = in_directory(tmp_path, "small", real_logs.small.read_bytes())
+    release, hangs = threading.Event(), threading.Event()
+    real = wandb_local.AppendedFile.look
+
+    def look(self: AppendedFile) -> AbstractContextManager[Look]:
+        hangs.set()
+        release.wait(20)
+        return real(self)
+
+    monkeypatch.setattr(wandb_local, "STUCK_S", 0.2)
+    monkeypatch.setattr(wandb_local.AppendedFile, "look", look)
+    daemon.runs.found([(str(path), str(tmp_path))])
+    assert hangs.wait(10)
+    began = time.monotonic()
+    assert daemon.runs.take() == []
+    assert daemon.runs.finish(20) == []  # given up after 0.2 s, and said once
+    assert time.monotonic() - began < 10 and "takes longer" in caplog.text
+    release.set()
+    daemon.read(path)
+    assert daemon.steps() == list(range(8))
