@@ -36,12 +36,7 @@ from tic_daemon.store.writer import Writer
 
 NOON = datetime(2026, 11, 29, 12)
 RULES = (("locks", "L", "always"), ("asks", "S", "if_continues"), ("voids", "E", "never"))
-KEPT = [
-    s.name
-    for name in ("1_place.sql", "2_lock.sql", "3_state.sql", "4_in_force.sql")
-    for s in load(DERIVE / name)
-    if s.kept
-]
+KEPT = [s.name for path in sorted(DERIVE.glob("*.sql")) for s in load(path) if s.kept]
 LATE = datetime(2100, 1, 1)
 
 
@@ -201,6 +196,20 @@ def test_nothing_follows_from_nothing() -> None:
         assert types == {s.name: con.execute(f"DESCRIBE t_{s.name}").fetchall() for s in statements}
     assert told["lock_setting"] == [(3_500_000, 1)]
     assert kept == {name: len(told[name]) for name in KEPT}
+
+
+def test_tables_of_another_program_version_are_made_anew() -> None:
+    with duckdb.connect() as con:
+        migrate.migrate(con, "s", "/w", "h", NOON)
+        Derived().rebuild(con, NOON)
+        con.execute("UPDATE derived SET print = 'older'")
+        con.execute("CREATE TABLE d_older AS SELECT 1 AS a")
+        con.execute("ALTER TABLE d_place ADD COLUMN older INTEGER")
+        Derived().rebuild(con, NOON)
+        names = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        columns = [row[0] for row in con.execute("DESCRIBE d_place").fetchall()]
+    assert {f"d_{name}" for name in KEPT} <= names
+    assert "d_older" not in names and "older" not in columns
 
 
 def test_rows_that_change_are_closed_not_lost(tmp_path: Path) -> None:

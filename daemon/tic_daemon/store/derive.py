@@ -4,6 +4,7 @@
     schema/derive/2_lock.sql     what each fault does, and against which thresholds records are compared
     schema/derive/3_state.sql    where the weights of each engine are in their lifecycle, and what is wrong with it
     schema/derive/4_in_force.sql whose execution state speaks for whom, and which is in force by time
+    schema/derive/5_stand.sql    all of it that follows from the place of a record, in one row
 
 The SQL there is the whole rule; each statement fills a temporary table `t_<name>` from base tables and from the ones
 before it. Afterwards `d_<name>` gets the rows that are new and closes those that no longer hold, in the transaction of
@@ -70,6 +71,7 @@ class Derived:
         self._state = load(folder / "3_state.sql")
         self._in_force = load(folder / "4_in_force.sql")
         self.wandb = wandb or Reconciler()
+        self._stand = load(folder / "5_stand.sql")
         self._prints: dict[str, tuple[int, int]] = {}
         self._acting = False  # some fault is more than a mention
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
@@ -78,6 +80,7 @@ class Derived:
         self._telling = False  # some process has told of its execution state, or of its weights
         self._unasked = False  # which state is in force waits to be asked
         self._stale = False  # what is wrong with engines' weights waits to be asked
+        self._asked = 0  # how often something was asked that 5_stand.sql is made of
         self._retry_at: float | None = None  # when a failure is tried again; None: none stands
         self.changes = 0
         """How often a derived table was changed: records that were read before may read differently then."""
@@ -96,7 +99,7 @@ class Derived:
         """
         import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
-        statements = (*self._place, *self._lock, *self._state, *self._in_force)
+        statements = (*self._place, *self._lock, *self._state, *self._in_force, *self._stand)
         text = "\0".join((*(statement.sql for statement in statements), self.wandb.print_text(), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
         try:
@@ -108,8 +111,9 @@ class Derived:
             anew = stored is None or stored[0] != print_
             _fill(con, statements, _following(statements) if anew and not _any_of(con, _read_by(statements)) else ())
             if anew:
+                for name in _derived(con):
+                    con.execute(f"DROP TABLE {name}")
                 for name in _kept(statements):
-                    con.execute(f"DROP TABLE IF EXISTS d_{name}")
                     con.execute(
                         f"CREATE TABLE d_{name} AS SELECT *, 0::UBIGINT AS row_hash, NULL::TIMESTAMP AS valid_from, "  # noqa: S608
                         f"NULL::TIMESTAMP AS valid_to FROM t_{name} LIMIT 0"
@@ -156,12 +160,13 @@ class Derived:
         """
         names = set(touched)
         self.wandb.note(names)
+        asked = self._asked
         place = bool(_PLACE_TABLES & names)
         if place:
             _fill(con, self._place)
             self._store(con, self._place, now)
         if place or _FAULT_TABLES & names or (self._asking and _ALIVE_TABLES & names):
-            self._settle(con, now)
+            self._settle_lock(con, now)
         elif {"device", "gpu_process"} & names or (self._acting and _BOUND_TABLES & names):
             self.waiting = True  # devices: a kernel line in another store may name one
         if "weight_phase" in names or (place and self._living):
@@ -174,6 +179,8 @@ class Derived:
             self._ask_states(con, now)
         if told:
             self.waiting = self._unasked = True  # beside a number, no part of its verdict
+        if self._asked > asked:
+            self._place_all(con, now)
 
     def due(self) -> bool:
         """Whether bounds have waited long enough."""
@@ -182,14 +189,15 @@ class Derived:
     def settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """Settles what waits, within a transaction."""
         if self.waiting:
-            self._settle(con, now)
+            self._settle_lock(con, now)
+            self._place_all(con, now)
 
     def forget(self) -> None:
         """After a transaction that was rolled back: nothing is known of what the tables hold."""
         self._prints = {}
         self.wandb.forget()
 
-    def _settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    def _settle_lock(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         started = time.monotonic()
         if self._stale:
             self._ask_lifecycles(con, now)
@@ -197,6 +205,7 @@ class Derived:
             self._ask_states(con, now)
         _fill(con, self._lock, () if _any_of(con, _FAULT_TABLES) else _OF_FAULTS)
         self._store(con, self._lock, now)
+        self._asked += 1
         self._look(con)
         ended = time.monotonic()
         self.waiting, self._lazy_after = False, ended + max(LAZY_S, 20 * (ended - started))
@@ -204,12 +213,19 @@ class Derived:
     def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         _fill(con, self._state)
         self._store(con, self._state, now)
+        self._asked += 1
         self._living, self._stale = _any_of(con, ["t_life_"]), False
 
     def _ask_states(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         _fill(con, self._in_force)
         self._store(con, self._in_force, now)
+        self._asked += 1
         self._unasked = False
+
+    def _place_all(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        """Where records can stand, after anything that it is made of."""
+        _fill(con, self._stand)
+        self._store(con, self._stand, now)
 
     def _look(self, con: duckdb.DuckDBPyConnection) -> None:
         row = con.execute(
@@ -250,6 +266,14 @@ def _any_of(con: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
     parts = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)  # noqa: S608
     row = con.execute(f"SELECT {parts}").fetchone()
     return bool(row and row[0])
+
+
+def _derived(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Derived tables of the store, also of a program version that named them otherwise."""
+    rows = con.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND table_name ^@ 'd_'"
+    ).fetchall()
+    return [str(row[0]) for row in rows]
 
 
 def _kept(statements: Iterable[Statement]) -> list[str]:

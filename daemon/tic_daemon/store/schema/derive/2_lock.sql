@@ -495,7 +495,7 @@ FROM judged j
 LEFT JOIN bounded b
     ON b.rec_id = j.rec_id AND b.run_id = j.run_id AND b.lo_attempt = j.lo_attempt AND b.lo_attempt = j.hi_attempt;
 
--- The lock: thresholds against which a record is compared, for each place that it can stand in. Internal.
+-- The lock: thresholds against which a record is compared, for each place that it can stand in. Internal; kept by 5_stand.sql.
 --
 -- "Exists a locking fault that fails the time test and the step test" is a question of dominance in two dimensions. The
 -- faults that can decide it are a staircase: x ascending (what the time must be below), s descending (what the step must
@@ -506,7 +506,7 @@ LEFT JOIN bounded b
 --
 -- One row for every place and `code` = stream * 3 + clock of a record: stream as the record says (0 unknown, 1 stdout,
 -- 2 stderr), clock 0 no own stamp, 1 UTC, 2 naive. Thresholds are NULL where no fault acts.
-CREATE OR REPLACE TEMP TABLE t_lock AS
+CREATE OR REPLACE TEMP TABLE t_lock_ AS
 WITH place AS MATERIALIZED (
     SELECT wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s,
         declared_single, path

@@ -269,6 +269,7 @@ SELECT line.* FROM (
            "from_kind": "VARCHAR", "from_time": "TIMESTAMP", "declared_at": "TIMESTAMP", "host": "VARCHAR",
            "cut": [["BIGINT"]]}]'
     )) AS line
+    WHERE getvariable('spool') IS NOT NULL -- without it, nothing of this is planned
 );
 
 -- rec_id is NULL for what no daemon has taken in yet. Order by (rec_id NULLS LAST, time, id).
@@ -307,6 +308,7 @@ SELECT line.* FROM (
            "network": "BOOLEAN", "kind": "VARCHAR", "severity": "VARCHAR", "locks": "VARCHAR", "locking": "BOOLEAN",
            "lo_us": "BIGINT", "slo": "BIGINT", "shi": "BIGINT", "told_at": "TIMESTAMP"}]'
     )) AS line
+    WHERE getvariable('told') IS NOT NULL
 )
 WHERE line.told_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND NOT EXISTS (

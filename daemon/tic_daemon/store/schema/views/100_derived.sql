@@ -15,8 +15,8 @@ SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_fault
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 
-CREATE OR REPLACE VIEW i_lock AS
-SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_lock
+CREATE OR REPLACE VIEW i_kept_stand AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_stand
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 

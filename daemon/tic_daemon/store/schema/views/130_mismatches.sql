@@ -56,7 +56,9 @@ FROM (
     CASE WHEN r.f_zone IS NOT NULL AND r.not_held AND (r.after_utc OR r.zone_s IS NOT NULL)
          THEN epoch_us(r.after_stamp) - CASE WHEN r.after_utc THEN 0 ELSE r.naive_shift_us END END AS after_us
   FROM (
-    SELECT m.*, k.run_id AS place_run_id, k.* EXCLUDE (source_id, generation, proc, code, from_off, to_off, run_id),
+    SELECT m.*, k.run_id AS place_run_id, k.* EXCLUDE (source_id, generation, proc, code, from_off, to_off, run_id, lock_slo),
+        least(k.lock_slo, u.lock_slo) AS lock_slo, coalesce(u.locking > 0, false) AS u_locks, u.lo_us AS u_lo_us, u.slo AS u_slo,
+        u.void_lo AS u_void_lo, u.void_hi AS u_void_hi,
         -- A carried step bounds from below what was not held in a buffer, from above what shared one with its step line.
         CASE WHEN m.step IS NULL OR (m.step_carried AND NOT coalesce(k.not_held, false)) THEN -4611686018427387904
              ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952) END AS slo,
@@ -69,6 +71,7 @@ FROM (
         AND k.code = CASE m.stream WHEN 'stdout' THEN 3 WHEN 'stderr' THEN 6 ELSE 0 END
                    + CASE WHEN m.stamp IS NULL THEN 0 WHEN m.stamp_utc THEN 1 ELSE 2 END
         AND m.byte_offset >= k.from_off AND m.byte_offset < k.to_off
+    LEFT JOIN i_unheard u ON u.run_id = k.run_id AND u.attempt = k.lo_attempt
   ) r
 ) h
 LEFT JOIN i_finding_zone z ON z.zone = h.f_zone
