@@ -185,13 +185,15 @@ def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
 def _rates(reader: Reader, until: datetime) -> dict[str, float]:
     """Steps a second of each run's newest attempt, over its step lines of the last minutes, or else of the last day."""
     found: dict[str, float] = {}
-    for back in reversed(_RATE_OVER):
+    for back in _RATE_OVER:
+        known = list(found)  # of a day a large run has a million lines
+        others = f" AND run_id NOT IN ({', '.join('?' * len(known))})" if known else ""
         rows = everything(
             reader,
             "SELECT run_id, attempt, min(step) AS a, max(step) AS b, arg_min(event_at, step) AS c,"
             " arg_max(event_at, step) AS d, arg_min(observed_at, step) AS e, arg_max(observed_at, step) AS f"
-            " FROM step_lines WHERE observed_at > ? GROUP BY run_id, attempt",
-            [until - back if until > datetime.min + back else datetime.min],
+            f" FROM step_lines WHERE observed_at > ?{others} GROUP BY run_id, attempt",
+            [until - back if until > datetime.min + back else datetime.min, *known],
         )
         newest: dict[str, list[tuple[Any, ...]]] = {}
         for row in rows:
