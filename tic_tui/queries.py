@@ -190,7 +190,7 @@ def _rates(reader: Reader, until: datetime) -> dict[str, float]:
         others = f" AND run_id NOT IN ({', '.join('?' * len(known))})" if known else ""
         rows = everything(
             reader,
-            "SELECT run_id, attempt, min(step) AS a, max(step) AS b, arg_min(event_at, step) AS c,"
+            "SELECT run_id, attempt, min(step) AS a, max(step) AS b, arg_min(event_at, step) AS c,"  # noqa: S608
             " arg_max(event_at, step) AS d, arg_min(observed_at, step) AS e, arg_max(observed_at, step) AS f"
             f" FROM step_lines WHERE observed_at > ?{others} GROUP BY run_id, attempt",
             [until - back if until > datetime.min + back else datetime.min, *known],
