@@ -83,6 +83,7 @@ def test_the_edge_table(dtype: str, swap: bool) -> None:
         (good, {"r": (other_type(-1, -2, -4), mask(1, 1, 1))}, "INVALID", 11, "element types differ"),
         (good, {"r": (t(-1, -2, -4), T(np.array([1, 1, 1]), "int64"))}, "INVALID", 11, "it must be bool"),
         (good, {"r": (t(-1, -2, -4), mask(1, 1, 0))}, "INVALID", 11, "masks differ at 1 positions, first at 2"),
+        (good, {"r": (t(-1, -2, -4), T(np.array([1, 1, 2], np.uint8), "bool"))}, "INVALID", 11, "holds bytes that are no bool"),
         (good, {"r": (t(-1, -2), mask(1, 1))}, "INVALID", 11, "shapes differ"),
         (good, {**good, "s": (t(-1), mask(1))}, "INVALID", 11, "request sets differ: only in"),
         (good, {}, "INVALID", 11, "'r'"),
@@ -102,13 +103,11 @@ def test_the_edge_table(dtype: str, swap: bool) -> None:
         )
         assert (found.verdict.label, int(found.verdict.exit_code)) == (label, code), (place, found.verdict)
         assert words in found.verdict.reason, (place, found.verdict)
-        shown = json.loads(json.dumps(found.verdict.reason))
-        assert shown
         if words == "request sets differ: only in" or "masks differ" in words:
             assert found.figures is None, "never over an intersection"
         if "non-finite" in found.verdict.reason:
             assert found.figures is not None and found.figures.metrics["logprob_max"] is None
-        if words == "no criterion" and place == 20:
+        if place == len(rows) - 1:
             assert found.figures is not None and found.figures.classes == {"signed_zero": 1}
 
 
@@ -271,7 +270,7 @@ def test_a_planted_error_proves_one_reader_type_and_metric() -> None:
     "body",
     ["", "metric = 3", 'metric = "mae"\nat_most = 1', 'metric = "logprob_mae"', 'metric = "bitwise"\nat_most = 0', "metric = ",
      'metric = "logprob_mae"\nat_most = "1"', 'metric = "logprob_mae"\nat_most = true', 'metric = "logprob_mae"\nat_most = nan',
-     'metric = "bitwise"\nfoo = 1', 'metric = "bitwise"\nsteps = [3, 1]', 'metric = "bitwise"\ngoal = "fame"'],
+     'metric = "bitwise"\nfoo = 1', 'metric = "kl_k1"\nat_most = 1', 'metric = "logprob_mae"\nat_least = 1', 'metric = "cosine"\nat_most = 1', 'metric = "bitwise"\nsteps = [3, 1]', 'metric = "bitwise"\ngoal = "fame"'],
 )  # fmt: skip
 def test_criteria_that_are_none(body: str) -> None:
     Path("c.toml").write_text(body)
@@ -351,7 +350,7 @@ def test_numbers_that_were_text_never_pass_for_bits() -> None:
     assert code == 11 and "not in their original type" in out
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", [*METRICS, "kl_k1"])
 def test_the_record_is_one_that_the_daemon_reads(metric: str) -> None:
     where = RESULTS / "step003"
     found = compare(

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.compare.ptfile import T, f32, mask, write
@@ -272,6 +274,46 @@ def test_a_rollout_dump_against_its_train_dump(tmp_path: Path) -> None:
     assert found.facts.policy == "unknown", "the versions of a sample say who sampled it, not who scored it"
     assert compare(rollout, tmp_path / "t.pt", Declared(policy="3")).facts.policy == "equal"
     assert compare(rollout, tmp_path / "t.pt", Declared(policy="4")).facts.policy == "different"
+
+
+def _columns(**changed: Any) -> pa.Table:
+    columns = {
+        "sample_index": pa.array([4, 3], pa.int32()), "response_length": pa.array([1, 2], pa.int32()),
+        "total_length": pa.array([3, 4], pa.int32()), "tokens": pa.array([[1, 9, 0], [1, 2, 7, 8]], pa.list_(pa.int32())),
+        "loss_mask": pa.array([[1], [1, 0]], pa.list_(pa.int8())),
+        "rollout_log_probs": pa.array([[-3.5], [-1.0, -2.0]], pa.list_(pa.float32())),
+    }  # fmt: skip
+    return pa.table({**columns, **changed})
+
+
+def test_miles_columns(tmp_path: Path) -> None:
+    path = tmp_path / "rollout_2.parquet"
+    pq.write_table(_columns(), path, row_group_size=1)
+    (side,) = read(path)
+    assert (side.reader, side.part, side.provenance) == ("miles-columns", "rollout", "cast_f32")
+    assert list(side.sequences) == ["3", "4"] and numbers(side, "3") == [-1, -2] and flags(side, "3") == [True, False]
+    three = side.sequences["3"]
+    assert three.tokens is not None and three.prompt is not None
+    assert three.tokens.bits().tolist() == [7, 8] and three.prompt.bits().tolist() == [1, 2]
+    whole = path.read_bytes()
+    for wrong, words in (
+        ({"loss_mask": pa.array([[1], [1]], pa.list_(pa.int8()))}, "do not fit"),
+        ({"loss_mask": pa.array([[1], [1, 2]], pa.list_(pa.int8()))}, "other values"),
+        ({"rollout_log_probs": pa.array([[-3.5], None], pa.list_(pa.float32()))}, "holes"),
+        ({"rollout_log_probs": pa.array([[-3.5], [-1.0, None]], pa.list_(pa.float32()))}, "holes"),
+        ({"rollout_log_probs": pa.array([[-3.5], [-1.0, -2.0]], pa.list_(pa.float64()))}, "no float32"),
+        ({"tokens": pa.array(["a", "b"])}, "missing"),
+    ):
+        pq.write_table(_columns(**wrong), path)
+        with pytest.raises(CompareError, match=words):
+            Reading(path)
+    pq.write_table(_columns().drop_columns(["loss_mask"]), path)
+    with pytest.raises(CompareError, match="no column loss_mask"):
+        Reading(path)
+    for size in range(4, len(whole), 97):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CompareError):
+            Reading(path)
 
 
 def test_texts_are_never_tokenised_again(tmp_path: Path) -> None:

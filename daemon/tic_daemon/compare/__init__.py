@@ -6,6 +6,7 @@
     pickles.py      a pickle read by a machine that can build data and nothing else
     torchfile.py    files of torch.save, without torch
     plainfiles.py   safetensors, npz and JSON lines
+    parquetfile.py  miles' parquet columns
     frameworks.py   what prime-rl, NeMo-RL, slime and miles write
     reading.py      which reader takes a file
     manifests.py    what manifests and receipts say of a file

@@ -25,11 +25,12 @@ from tic_daemon.compare.opened import Opened
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.judge import BITWISE, Bound, Goal
 
-METRICS: Final = (
-    "logprob_mae", "logprob_max", "probability_mae", "kl_k1", "kl_k2", "kl_k3", "relative_l2", "cosine",
-    "p50", "p95", "p99",
+SMALL_IS_GOOD: Final = (
+    "logprob_mae", "logprob_max", "probability_mae", "kl_k2", "kl_k3", "relative_l2", "p50", "p95", "p99",
 )  # fmt: skip
-"""What a criterion may bound, besides `bitwise`."""
+LARGE_IS_GOOD: Final = ("cosine",)
+METRICS: Final = (*SMALL_IS_GOOD, *LARGE_IS_GOOD)
+"""What a criterion may bound, besides `bitwise`. Not `kl_k1`: it has a sign, and large differences cancel in it."""
 
 MAX_BYTES: Final = 1 << 20
 _KEYS: Final = frozenset({"metric", "at_most", "at_least", "goal", "steps", "path", "execution", "note"})
@@ -82,6 +83,11 @@ def _criterion(path: str, digest: str, found: Mapping[str, Any]) -> Criterion:
     if metric not in {*METRICS, BITWISE}:
         raise ValueError(f"metric {metric!r} is none of {', '.join((BITWISE, *METRICS))}")
     bounds = {key: _bound(found[key]) for key in ("at_most", "at_least") if key in found}
+    wrong = "at_most" if metric in LARGE_IS_GOOD else "at_least"
+    if wrong in bounds:
+        raise ValueError(
+            f"{metric} is bounded by {'at_least' if wrong == 'at_most' else 'at_most'}: {wrong} asks nothing of it"
+        )
     steps = found.get("steps")
     if steps is not None and not (
         isinstance(steps, list)

@@ -77,6 +77,10 @@ class Reading:
                 f"{self.path} is a bare pickle or a file of torch.save from before 1.6: it is not read",
                 "load it where you trust it, and save tensors with torch.save or safetensors",
             )
+        if head[:4] == b"PAR1":
+            from tic_daemon.compare.parquetfile import miles_columns  # noqa: PLC0415  it loads pyarrow
+
+            return (self._one(file, "miles-columns", miles_columns(file), "cast_f32", frameworks.ROLLOUT),)
         if head[8:9] == b"{" and file.size > 8:
             return (self._one(file, "safetensors", plainfiles.safetensors(file), "native"),)
         if head.lstrip()[:1] == b"{":
@@ -165,12 +169,17 @@ class Reading:
         return tuple(sides)
 
     def _one(
-        self, file: Opened, reader: str, found: tuple[Mapping[str, Sequence], tuple[str, ...]], provenance: str
+        self,
+        file: Opened,
+        reader: str,
+        found: tuple[Mapping[str, Sequence], tuple[str, ...]],
+        provenance: str,
+        part: str = "",
     ) -> Side:
         sequences, twice = found
         digest, size, artifacts = _digests([file])
         inode = (file.stat.st_dev, file.stat.st_ino)
-        return Side(str(self.path), "", reader, provenance, sequences, digest, size, inode, (), twice, artifacts)
+        return Side(str(self.path), part, reader, provenance, sequences, digest, size, inode, (), twice, artifacts)
 
 
 def _trace(path: Path) -> TraceFound:
