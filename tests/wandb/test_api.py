@@ -63,7 +63,7 @@ class Reads:
         self.sources: dict[int, SourceRow] = {}
         self.cursors: dict[tuple[int, int], CursorRow] = {}
         self.environ = {**os.environ, **server.env(home), **FAST}
-        self._config = {"every_s": 0.2, "deadline_s": 20.0, **config}
+        self._config = {"every_s": 0.2, "deadline_s": 20.0, "grace_s": 0.0, **config}
         self.api = self.start(*paths)
 
     def start(self, *paths: str, **more: Any) -> WandbApi:
@@ -184,8 +184,8 @@ def test_what_the_server_has_not_is_told_by_two_readings_that_agree(server: Wand
     assert first.seen == second.seen == "0-19 22-39 41-59" and "another reading says the same" in second.detail
     told = reads.wait(fewer.path, 3)
     assert {read.outcome for read in told} == {"ok"} and told[0].seen == "0-19 22-39 41-59"
-    assert told[1].first_step == 20, "from the first hole on; the one after that sees nothing left to confirm"
-    assert told[2].first_step == 60 and told[2].rows == 0
+    assert [read.first_step for read in told[:3]] == [0, 20, 60], "from the first hole on, once more"
+    assert told[0].page_size != told[1].page_size and told[2].rows == 0
     reads.wait(twice.path, 1)
     assert reads.steps(twice.path) == sorted([*range(60), 5]), "what is told twice is one row, another content is not"
     assert reads.reads(twice.path)[0].rows == 63
@@ -255,14 +255,14 @@ def test_faults_that_raise_are_readings_that_failed(server: WandbServer, tmp_pat
         server.faults.append(fault)
     server.runs["lab/grpo/poisoned"].export(20)
     faults["poisoned"].when = lambda asked: asked["run"] == "lab/grpo/poisoned"
-    reads = Reads(server, tmp_path, *server.runs, every_s=3600.0, deadline_s=4.0)
+    reads = Reads(server, tmp_path, *server.runs, every_s=3600.0, deadline_s=10.0)
     began = time.monotonic()
     outcomes = {name: reads.wait(f"lab/grpo/{name}", 1)[0] for name in faults}
     assert {name: read.outcome for name, read in outcomes.items()} == {
         "refused": "error", "broken": "error", "cut": "error", "errors": "error", "poisoned": "error",
         "hanging": "timeout", "after": "ok",
     }  # fmt: skip
-    assert time.monotonic() - began < 25, "the hanging one was ended, and the next child read on"
+    assert time.monotonic() - began < 60, "the hanging one was ended, and the next child read on"
     assert "deadbeef" not in outcomes["errors"].detail and "no such field" in outcomes["errors"].detail
     assert all(read.last_step is None and read.detail for read in outcomes.values() if read.outcome != "ok")
     source = next(source for source in reads.sources.values() if source.path == "lab/grpo/hanging")
@@ -272,7 +272,7 @@ def test_faults_that_raise_are_readings_that_failed(server: WandbServer, tmp_pat
     reads.start("lab/grpo/poisoned")
     reads.wait("lab/grpo/poisoned", 2)
     reads.api.stop()
-    assert reads.steps("lab/grpo/poisoned") == list(range(30))
+    assert reads.steps("lab/grpo/poisoned") == list(range(30)), reads.reads("lab/grpo/poisoned")
     assert not list(tmp_path.rglob("*.parquet"))
 
 
@@ -329,21 +329,23 @@ def test_runs_are_named_by_other_sources(server: WandbServer, tmp_path: Path) ->
     hostile = ("", "a/b", "a/b/c/d", "../../x", "a/b/c?x=1", "a/b/c\x1b[31m", " a/b/c", "a/../c")
     reads.api.note([told(path) for path in hostile] + [told("lab/grpo/offline", "offline")])
     assert reads.api.settled and not reads.api.take()
-    reads.api.note([told(run.path)])
-    reads.wait(run.path, 1)
-    [source] = reads.sources.values()
-    assert (source.kind, source.path, source.run_hint, source.run_how) == ("wandb_api", run.path, "r1", "path")
-    reads.api.stop()
-    reads.events.clear()
-    reads.start()
     printed = server.add_run("lab/my project/printed", rows(3))
     line = b"wandb: \xf0\x9f\x9a\x80 View run at https://elsewhere.example/lab/my%20project/runs/printed\n"
     events = tuple(Scanner(RuleSet.load()).open(SourceTraits()).feed(line))
     assert [(type(event).__name__, event.at.byte_length) for event in events] == [("WandbNamed", len(line))]
     log = SourceRow(8, "file", "node1", "/ws", "/ws/trainer.log")
-    reads.api.note([SourceDelta(log, events=events)])
+    reads.api.note([told(run.path), SourceDelta(log, events=events)])
+    reads.wait(run.path, 1)
     reads.wait(printed.path, 1)
     assert reads.steps(printed.path) == [0, 1, 2], "of the server that the client has, whatever the line says"
+    sources = {source.path: source for source in reads.sources.values()}
+    assert set(sources) == {run.path, printed.path}
+    assert (sources[run.path].run_hint, sources[run.path].run_how, sources[run.path].kind) == (
+        "r1",
+        "path",
+        "wandb_api",
+    )
+    assert (sources[printed.path].run_hint, sources[printed.path].root) == ("", "/ws"), "whose that log is"
     reads.api.stop()
     quiet = reads.start(read=False)
     quiet.note([told(run.path)])

@@ -46,10 +46,13 @@ def test_two_that_agree_are_believed_and_what_they_lack_is_gone() -> None:
 
 def test_a_hole_is_confirmed_by_two_readings_with_other_borders() -> None:
     one, two = reading("0-9 20-99", lines=90), reading("0-9 20-99", page=170, lines=90)
-    assert confirmed(one, None, 0) == 10, "the count agrees: before the hole nothing can be missing"
-    assert confirmed(two, one, 10) == 100
-    assert confirmed(reading("0-9 20-99", lines=90), one, 10) == 10, "the same borders prove nothing"
-    assert confirmed(reading("0-99", page=170), one, 10) == 100, "the first was short; this one is whole"
-    assert confirmed(reading("5-9 20-120", first=5, page=170, last=120), one, 10) == 100
-    assert confirmed(reading("30-99", first=30, page=170), one, 10) == 10, "nobody looked at 10 to 29 again"
-    assert confirmed(reading("0-99", lines=120), None, 0) == 0, "rows of steps that others have, too, may be missing"
+    assert confirmed(one, None, 0, -1) == 10, "the count agrees: before the hole nothing can be missing"
+    assert confirmed(two, one, 10, 99) == 100
+    assert confirmed(two, one, 10, 59) == 60 and confirmed(two, one, 10, -1) == 10, "what is late may still come"
+    assert confirmed(reading("0-9 20-99", lines=90), one, 10, 99) == 10, "the same borders prove nothing"
+    assert confirmed(reading("0-99", page=170), one, 10, 99) == 100, "the first was short; this one is whole"
+    assert confirmed(reading("5-9 20-120", first=5, page=170, last=120), one, 10, 99) == 100
+    assert confirmed(reading("30-99", first=30, page=170), one, 10, 99) == 10, "nobody looked at 10 to 29 again"
+    assert confirmed(reading("0-99", lines=120), None, 0, -1) == 0, (
+        "rows of steps that others have, too, may be missing"
+    )

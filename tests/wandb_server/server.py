@@ -73,7 +73,7 @@ class WandbServer:
             "WANDB_DATA_DIR": str(home / "data"), "WANDB_ARTIFACT_DIR": str(home / "artifacts"),
             "WANDB_ERROR_REPORTING": "false", "WANDB_SILENT": "true", "WANDB_DISABLE_GIT": "true",
             "WANDB_DISABLE_CODE": "true", "WANDB__DISABLE_STATS": "true", "WANDB_CONSOLE": "off",
-            "WANDB_X_FILE_STREAM_TRANSMIT_INTERVAL": "0.2",
+            "WANDB_X_FILE_STREAM_TRANSMIT_INTERVAL": "1",  # whole seconds; a fraction is none
         }  # fmt: skip
 
 

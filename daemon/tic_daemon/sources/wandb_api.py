@@ -39,8 +39,6 @@ QUEUED_VALUES: Final = 20_000
 """So many values wait for the tick at most, about 4 MB; then the child waits."""
 TAKEN_VALUES: Final = 20_000
 """So many go into one tick."""
-LINGER_S: Final = 150.0
-"""A run that is over is read at its usual pace for so long: what it lacks then counts as missing, no longer as late."""
 REST_S: Final = 3600.0
 """A run that is over and read is looked at again this often: its history is exported hours later."""
 RETRY_S: Final = 900.0
@@ -131,8 +129,8 @@ class WandbApi:
                 ):
                     row = delta.source
                     self._add(Named(event.run_path, row.root, row.run_hint, row.run_how, f"named in {row.path}"))
-                if isinstance(event, WandbRun | WandbRow):
-                    self._stir(getattr(event, "run_path", ""))
+                if isinstance(event, WandbRun):
+                    self._stir(event.run_path)
 
     def take(self) -> list[SourceDelta]:
         """See the module."""
@@ -202,6 +200,7 @@ class WandbApi:
                 self._sources.get(number),
                 self._cursors.pop((number, self._generation(number)), None),
                 self._stored.pop(number, ()),
+                self._config.grace_s,
             )
             return target
 
@@ -369,13 +368,13 @@ class WandbApi:
             self._said = ""
 
     def _rests(self, target: Target) -> bool:
-        """Whether a run is over, read, and looked at after the time that its last rows may take to arrive."""
+        """Whether a run is over, read, and was looked at twice after the time that its last rows may take to arrive."""
         if not target.final:
             target.ended_at = None
             return False
         now = time.monotonic()
         target.ended_at = target.ended_at or now
-        return now - target.ended_at > LINGER_S
+        return now - target.ended_at > self._config.grace_s + 3 * self._config.every_s
 
     def _say(self, what: str) -> None:
         if what != self._said:

@@ -26,6 +26,7 @@ class Reading:
         whole: it went to the server's last step.
         rows: how many rows came, repeated ones too. seen: their steps.
         line_count, last_step: what the server said before it began; last_step -1: none.
+        began: seconds since the epoch.
     """
 
     first: int
@@ -36,6 +37,7 @@ class Reading:
     line_count: int | None = None
     last_step: int = -1
     seen: Ranges = field(default_factory=Ranges)
+    began: float = 0.0
 
 
 def why_doubted(reading: Reading, known: Ranges) -> str:
@@ -101,14 +103,15 @@ def settle(one: Reading, two: Reading, known: Ranges) -> Settled:
     return Settled((words[0], words[1]), gone)
 
 
-def confirmed(now: Reading, before: Reading | None, upto: int) -> int:
+def confirmed(now: Reading, before: Reading | None, upto: int, aged: int) -> int:
     """The step from which on the next reading has to begin.
 
-    A step is read for good when two readings with other borders agree on all steps up to it; or when it is in a
-    stretch without a hole of a whole history that has as many rows as the server counts.
+    A step is read for good when two readings with other borders agree on all steps up to it, both made when it was no
+    longer late; or when it is in a stretch without a hole of a whole history with as many rows as the server counts.
 
     Args:
         before: the reading before this one, if both came to their ends. upto: what was confirmed before.
+        aged: the last step that was there long enough before `before` began: what then was missing was not late.
     """
     if now.first == 0 and now.whole and now.line_count is not None and now.rows >= now.line_count and now.seen:
         hole = now.seen.holes().first
@@ -116,7 +119,7 @@ def confirmed(now: Reading, before: Reading | None, upto: int) -> int:
         if now.seen.first == 0:
             upto = max(upto, start)
     if before is not None and before.page_size != now.page_size:
-        first, end = max(now.first, before.first), min(now.end, before.end)
+        first, end = max(now.first, before.first), min(now.end, before.end, aged)
         if first <= upto <= end and now.seen.within(first, end) == before.seen.within(first, end):
             upto = max(upto, end + 1)
     return upto

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tic_daemon.scan.events import At
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
-from tic_daemon.wandb.events import WandbEvent, WandbRead, WandbRow, WandbRun, last_logged
+from tic_daemon.wandb.events import WandbEvent, WandbRead, WandbRow, WandbRun
 from tic_daemon.wandb.judging import Reading, confirmed, settle, why_blind, why_doubted
 from tic_daemon.wandb.ranges import Ranges
 from tic_daemon.wandb.spooled import Begin, End, Spooled
@@ -58,6 +58,7 @@ class Target:
 
     Args:
         host: as in all rows. stored: (_step, digest) of the rows that the store has of it.
+        grace_s: a step that is missing for less long may be under way.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Target:
         source: SourceRow | None = None,
         cursor: CursorRow | None = None,
         stored: Iterable[tuple[int | None, str]] = (),
+        grace_s: float = 0.0,
     ) -> None:
         self.path = named.path
         number = source_id(host, KIND, named.path)
@@ -89,6 +91,8 @@ class Target:
         self.outcome = str(state.get("outcome", ""))
         self.state = ""
         self.before: Reading | None = None
+        self.grace_s = grace_s
+        self.ends: list[tuple[float, int]] = []
         self.turn = 0
         self.ended_at: float | None = None
 
@@ -154,7 +158,8 @@ class Target:
             bytes_size=self.count,
             state="unreadable" if error else "growing" if self.state == "running" else "idle",
             error=error,
-            last_growth_at=last_logged(events, utcnow(), self.source.last_growth_at),
+            last_growth_at=utcnow() if any(isinstance(event, WandbRow) for event in events) else
+            self.source.last_growth_at,
         )  # fmt: skip
         state = {
             "upto": self.upto, "full_at": int(self.full_at), "final": self.final, "told": self.told,
@@ -202,7 +207,7 @@ class Intake:
         self._events: list[WandbEvent] = []
         self._values = 0
         self._began = time.monotonic()
-        self.done = Done(Reading(first, 1, end=first - 1), "error", "nothing was said")
+        self.done = Done(Reading(first, 1, end=first - 1, began=time.time()), "error", "nothing was said")
 
     def take(self, message: Message) -> None:
         """The next message."""
@@ -266,6 +271,7 @@ def replay(spooled: Spooled, target: Target, emit: Emit) -> list[Done]:
         if isinstance(part, Begin):
             intake = Intake(target, emit, part.first)
             intake.done.read_id, intake.done.began_at = f"{spooled.head.id}.{len(found)}", part.at
+            intake.done.reading.began = part.at.replace(tzinfo=UTC).timestamp()
         elif intake is None:
             continue
         elif isinstance(part, End):
@@ -336,8 +342,14 @@ def _goes_on(target: Target, done: Done | None) -> None:
     if done is None:
         target.before = None
         return
-    target.upto = confirmed(done.reading, target.before, target.upto)
-    target.before = done.reading
+    now, before = done.reading, target.before
+    long_ago = (before.began if before is not None else 0.0) - target.grace_s
+    aged = max((end for at, end in target.ends if at <= long_ago), default=-1)
+    target.upto = confirmed(now, before, target.upto, aged)
+    # Of those long ago the last one is enough.
+    target.ends = [(at, end) for at, end in target.ends if at > long_ago or end == aged]
+    target.ends.append((now.began, now.end))
+    target.before = now
 
 
 def _read(target: Target, done: Done, outcome: str, detail: str, who: str) -> WandbRead:
