@@ -83,7 +83,9 @@ upload AS (
         max(event_at) FILTER (state IN ('sending', 'acknowledged', 'retrying', 'dead', 'finished')) AS event_at, max(event_at) FILTER (state = 'acknowledged') AS acknowledged_at,
         arg_max(status, (event_at, rec_id)) FILTER (state = 'dead') AS status, arg_max(detail, (event_at, rec_id)) FILTER (state = 'dead') AS detail,
         max(history_offset + history_lines) FILTER (state = 'acknowledged') AS acknowledged_lines, count(*) FILTER (state = 'dropped') AS dropped
-    FROM wandb_uploads GROUP BY run_id, wandb_id
+    -- An uploader that has died closes itself at the end like any other; nothing was sent in between.
+    FROM (SELECT *, bool_or(state = 'dead') OVER (PARTITION BY source_id, generation) AS died FROM wandb_uploads)
+    WHERE NOT (died AND state = 'finished') GROUP BY run_id, wandb_id
 ),
 read AS (
     SELECT run_id, arg_max(outcome, (began_at, rec_id)) AS outcome, max(began_at) AS event_at, max(began_at) FILTER (outcome = 'ok') AS ok_at,
