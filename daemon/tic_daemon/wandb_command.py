@@ -9,16 +9,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import getpass
-import json
 import os
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from tic_daemon.config import WandbConfig, is_run_path
 from tic_daemon.errors import TicError
+from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.output import printable, say
+from tic_daemon.store import plain
 from tic_daemon.store.layout import local_host, spool_dir_of
 
 _URL = re.compile(r"https?://[^/\s]+/([^/\s?#]+)/([^/\s?#]+)/runs/([^/\s?#]+)")
@@ -35,6 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = commands.add_parser("wandb", help="read a W&B history here, for daemons on nodes without a way to W&B")
     parser.add_argument("run_path", metavar="RUN", help="entity/project/id, or the address of the run's page")
     parser.add_argument("--at", default=".", metavar="PATH", help="workspace; default: the current directory")
+    parser.add_argument("--stored", action="store_true", help="read nothing; only say what the store holds and lacks")
     parser.add_argument("--dry-run", action="store_true", help="only say what is there; leave nothing for the daemons")
     parser.add_argument(
         "--deadline", type=_seconds, default=WandbConfig().deadline_s, metavar="S",
@@ -64,6 +67,10 @@ def run_path_of(text: str) -> str:
 
 
 def _wandb(args: argparse.Namespace) -> int:
+    if args.stored:
+        lines, stored = _of_store(args.at, args.run_path)
+        say(plain.to_json(stored) if args.json else printable("\n".join(lines)))
+        return ExitCode.GAPS if any(gap["confirmed"] for gap in stored["gaps"]) else ExitCode.WELL
     path = run_path_of(args.run_path)
     spool = None
     if not args.dry_run:
@@ -74,10 +81,33 @@ def _wandb(args: argparse.Namespace) -> int:
                 "name the directory that holds .tic/ with --at, or give --dry-run",
             )
     told = _read(path, args.deadline, spool)
-    say(json.dumps(told, indent=1) if args.json else printable(_text(told)))
+    lines = []
+    try:
+        lines, told["stored"] = _of_store(args.at, path)
+        lines.insert(0, "in the store, where this reading is not yet taken in:" if spool else "in the store:")
+    except TicError as error:
+        told["stored"] = None
+        lines = [f"nothing is known of it in a store: {error.what}"]
+    say(plain.to_json(told) if args.json else printable("\n".join((_text(told), *lines))))
     if told["outcome"] != "ok":
         return NotRead.exit_code
     return 0
+
+
+def _of_store(workspace: str, run: str) -> tuple[list[str], dict[str, Any]]:
+    """What the stores of the workspace say of it. Raises TicError."""
+    from tic_daemon.store import histories  # noqa: PLC0415  only for this
+    from tic_daemon.store.reader import open_reader  # noqa: PLC0415  only for this
+
+    reader = open_reader(workspace)
+    try:
+        return histories.told(reader, run, _clock)
+    finally:
+        reader.close()
+
+
+def _clock(then: datetime | None) -> str:
+    return "at an unknown time" if then is None else f"at {then:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _read(path: str, deadline_s: float, spool: Path | None) -> dict[str, Any]:

@@ -14,7 +14,9 @@ SELECT g.run_id, g.attempt, k.kind, g.source, g.first_step, g.last_step, nullif(
     CASE k.kind
         WHEN 'not_synced' THEN 'an offline run, never synced: nothing can be missing yet'
         WHEN 'unread' THEN CASE g.cause WHEN 'no_account' THEN 'no W&B account here: the server was not asked'
-            WHEN 'read_short' THEN 'our own last reading was short' ELSE 'the last reading failed' END
+            WHEN 'read_short' THEN 'our own last reading was short'
+            WHEN 'error' THEN 'the last reading failed' WHEN 'timeout' THEN 'the last reading did not end in time'
+            WHEN 'short' THEN 'the last reading was short' ELSE 'no reading has come to its end since' END
         WHEN 'pending' THEN CASE g.cause WHEN 'uploader_dead' THEN 'the uploader has ended, and nothing more is sent'
             WHEN 'server_lost_chunk' THEN 'acknowledged, and not in the last reading; a second one must confirm it'
             ELSE CASE WHEN g.confirmed_reads = 1 THEN 'not in the last reading; a second one must confirm it' ELSE 'too new to be missing' END END
