@@ -36,6 +36,7 @@ from tic_tui.messages import (  # noqa: E402
     QueryFailed,
     RunFetched,
     RunsFetched,
+    SidesFetched,
     StateFetched,
     ThemesRead,
 )
@@ -273,6 +274,11 @@ class TicApp(App[str | None], inherit_bindings=False):
         for screen in self.screen_stack:
             if isinstance(screen, View) and screen.is_mounted:
                 screen.take_findings(message.ids, message.rows)
+
+    def on_sides_fetched(self, message: SidesFetched) -> None:
+        for screen in self.screen_stack:
+            if isinstance(screen, View) and screen.is_mounted:
+                screen.take_sides(message.step, message.sides)
 
     def on_query_failed(self, message: QueryFailed) -> None:
         self.tell(f"the store cannot answer: {message.detail}", "gap")

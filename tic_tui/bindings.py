@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
 RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT = "runs", "run", "mismatches", "state", "faults", "inspect"
+SIDES = "sides"
 HELP, MARK, FILTER, PALETTE = "help", "mark", "filter", "palette"
-SCREENS: Final = (RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, HELP, MARK, FILTER, PALETTE)
-_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT})
+SCREENS: Final = (RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, HELP, MARK, FILTER, PALETTE)
+_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES})
 _SEARCHES: Final = frozenset({HELP, FILTER, PALETTE})
 
 
@@ -64,7 +65,7 @@ TABLE: Final[tuple[Key, ...]] = (
          {RUNS, RUN, MISMATCHES, STATE, FAULTS}, footer=1),
     _key("open_finding", "enter", "finding", "Open the finding in whose state the number was made.", {INSPECT}),
     _key("back", "escape backspace", "back", "Return to where you came from.",
-         {RUN, MISMATCHES, STATE, FAULTS, INSPECT}, footer=2),
+         {RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES}, footer=2),
     _key("inconclusive", "i", "mark", "Mark the run, attempt or record inconclusive; a reason is required.",
          _VIEWS, writing=True, footer=3),
     _key("note", "m", "note", "Attach a note to the run, attempt or record; a text is required.", _VIEWS,
@@ -123,6 +124,8 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("next_teller", "greater_than_sign", "next process", "What the next process or server told of its state.",
          {STATE}, footer=5),
     _key("more", "plus equals_sign", "more lines", "Show more of the file round the record.", {INSPECT}, footer=4),
+    _key("next_step", "plus equals_sign right", "next step", "To the next step of the gap.", {SIDES}, footer=3),
+    _key("previous_step", "minus left", "step before", "To the step before.", {SIDES}, footer=4),
     _key("fewer", "minus", "fewer lines", "Show less of the file round the record.", {INSPECT}),
     _key("show_runs", "1", "runs", "The list of runs.", _VIEWS),
     _key("show_run", "2", "run", "The run under the cursor of the list, else the one selected last.", _VIEWS),

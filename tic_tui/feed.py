@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
-from tic_tui.messages import FindingsFetched, Link, LinkChanged, MarksSeen, QueryFailed
+from tic_tui.messages import FindingsFetched, Link, LinkChanged, MarksSeen, QueryFailed, SidesFetched
 from tic_tui.model import Demand
 from tic_tui.safe import safe
 
@@ -70,6 +70,7 @@ class Feed:
         self._stopped = False
         self._sought: tuple[str, ...] = ()  # marks that no reading has shown yet
         self._seen: frozenset[str] = frozenset()
+        self._step: tuple[str, str, int] | None = None  # a step that is asked for in all sources
         self._named: tuple[str, tuple[str, ...]] = ("", ())  # the run, and findings of it that are asked for by name
         self._reader: Reader | None = None
         self._link = Link()
@@ -101,6 +102,12 @@ class Feed:
         """Asks for findings of a run by their names; `FindingsFetched` brings them."""
         with self._wake:
             self._named, self._asked = (run_id, ids), True
+            self._wake.notify_all()
+
+    def look_at_step(self, run_id: str, axis: str, step: int) -> None:
+        """Asks for one step in all sources; `SidesFetched` brings it."""
+        with self._wake:
+            self._step, self._asked = (run_id, axis, step), True
             self._wake.notify_all()
 
     def stop(self, timeout: float = 1.0) -> None:
@@ -180,6 +187,7 @@ class Feed:
             message = desk.message(ask)
             self._look_for_marks(desk.reader)
             self._look_for_findings(desk.reader)
+            self._look_for_step(desk.reader)
         except Exception as error:
             if self._stopped or desk.reader.connection().state != "connected":
                 raise
@@ -209,6 +217,14 @@ class Feed:
             from tic_tui import queries  # noqa: PLC0415  not before the first paint
 
             self._post(FindingsFetched(ids, queries.findings_named(reader, run_id, ids)))
+
+    def _look_for_step(self, reader: Reader) -> None:
+        with self._wake:
+            wanted_step, self._step = self._step, None
+        if wanted_step is not None:
+            from tic_tui import histories  # noqa: PLC0415  not before the first paint
+
+            self._post(SidesFetched(wanted_step[2], histories.sides(reader, *wanted_step)))
 
     def _rest(self, listener: Listener, not_before: float, recheck: float, *, busy: bool) -> None:
         """Waits for something to do. News are held back until `not_before`; another demand is not."""

@@ -16,6 +16,7 @@ from tic_tui.theming import Look
 
 if TYPE_CHECKING:
     from tic_tui.execution import Finding
+    from tic_tui.histories import Side
     from tic_tui.lanes import StateView
 
 
@@ -119,6 +120,15 @@ class FindingsFetched(_Latest):
         super().__init__()
         self.ids = ids
         self.rows = rows
+
+
+class SidesFetched(_Latest):
+    """One step of a run in all sources, as it was asked for."""
+
+    def __init__(self, step: int, sides: tuple[Side, ...]) -> None:
+        super().__init__()
+        self.step = step
+        self.sides = sides
 
 
 class QueryFailed(_Latest):

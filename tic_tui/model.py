@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from tic_tui.filters import Filter
+from tic_tui.histories import Wandb
 from tic_tui.safe import NOTHING, Safe, safe
 
 if TYPE_CHECKING:
@@ -274,6 +275,7 @@ class Facts:
         steps_per_s: over the newest steps that were seen; None with fewer than two.
         ranks_watched, ranks_expected: of view `coverage`.
         findings: how many of the weights' lifecycle, of view `lifecycle_findings`.
+        gaps, uploader, uploader_at: of its W&B histories, of view `wandb_runs`; "" where nothing told of uploads.
     """
 
     verdict: Safe = NOTHING
@@ -285,6 +287,9 @@ class Facts:
     why: Safe = NOTHING
     checkpoint_at: datetime | None = None
     findings: int = 0
+    gaps: int = 0
+    uploader: Safe = NOTHING
+    uploader_at: datetime | None = None
 
     @property
     def coverage(self) -> str:
@@ -352,6 +357,7 @@ class RunView:
     findings: tuple[Finding, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     artifacts: Mapping[str, int] = field(default_factory=dict)  # how many are in each state of view `artifacts`
+    wandb: Wandb = field(default_factory=Wandb)
     changes: tuple[PhaseChange, ...] = ()  # the newest of the weights' lifecycle, each process' in the order of its log
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tic_tui import histories
 from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
 from tic_tui.model import (
     Facts,
@@ -140,6 +141,7 @@ def has_metrics(reader: Reader) -> bool:
     return any(row[0] for row in everything(reader, "SELECT EXISTS (SELECT 1 FROM metrics) AS a"))
 
 
+_UNSENT: Final = (0, "", None)
 _VERDICTS: Final = ("moving", "console only silent", "quiet", "silent everywhere", "ended")
 
 
@@ -169,14 +171,15 @@ def facts(reader: Reader, until: datetime) -> dict[str, Facts]:
     for run_id, rank, watched in everything(reader, "SELECT run_id, rank, watched FROM coverage"):
         of_run = ranks.setdefault(run_id, {})
         of_run[rank] = of_run.get(rank, False) or watched
-    rates, wrong = _rates(reader, until), findings_of_runs(reader)
-    for run_id in wrong:
+    rates, wrong, sent = _rates(reader, until), findings_of_runs(reader), histories.uploads(reader)
+    for run_id in {**wrong, **sent}:
         found.setdefault(run_id, {"verdict": "", "moved_last": "", "moved_at": None, "why": "", "saved": None})
     return {
         run_id: Facts(
             safe(held["verdict"]), safe(held["moved_last"]), held["moved_at"], rates.get(run_id),
             sum(ranks.get(run_id, {}).values()), len(ranks.get(run_id, {})), safe(held["why"] or ""), held["saved"],
-            wrong.get(run_id, 0),
+            wrong.get(run_id, 0), sent.get(run_id, _UNSENT)[0], safe(sent.get(run_id, _UNSENT)[1]),
+            sent.get(run_id, _UNSENT)[2],
         )
         for run_id, held in found.items()
     }  # fmt: skip

@@ -54,6 +54,15 @@ CREATE TABLE gpus (host VARCHAR, gpu_index INTEGER, uuid VARCHAR, name VARCHAR, 
   memory_used BIGINT, memory_total BIGINT, utilization DOUBLE, throttle VARCHAR, ecc_uncorrected BIGINT, last_xid VARCHAR,
   read_at TIMESTAMP, observed_at TIMESTAMP, why VARCHAR);
 CREATE TABLE artifacts (run_id VARCHAR, state VARCHAR);
+CREATE TABLE wandb_runs (run_id VARCHAR, wandb_id VARCHAR, run_path VARCHAR, mode VARCHAR, state VARCHAR, local_steps BIGINT,
+  server_steps BIGINT, uploader VARCHAR, uploader_at TIMESTAMP, uploader_status BIGINT, dropped BIGINT DEFAULT 0,
+  read_outcome VARCHAR, read_at TIMESTAMP, read_ok_at TIMESTAMP, gaps BIGINT DEFAULT 0, findings BIGINT DEFAULT 0,
+  project_note VARCHAR DEFAULT '');
+CREATE TABLE wandb_gaps (run_id VARCHAR, attempt INTEGER DEFAULT 1, wandb_id VARCHAR, kind VARCHAR, source VARCHAR, first_step BIGINT,
+  last_step BIGINT, axis VARCHAR DEFAULT '_step', key VARCHAR, detail VARCHAR, confirmed BOOLEAN);
+CREATE TABLE step_coverage (run_id VARCHAR, source VARCHAR, step BIGINT, state VARCHAR, main BOOLEAN DEFAULT true);
+CREATE TABLE wandb_step_rows (run_id VARCHAR, axis VARCHAR, step BIGINT, source VARCHAR, key VARCHAR, value DOUBLE,
+  value_text VARCHAR, kind VARCHAR);
 CREATE TABLE marks (rec_id BIGINT, id VARCHAR, run_id VARCHAR, attempt INTEGER, scope VARCHAR, target VARCHAR,
   verdict VARCHAR, reason VARCHAR, who VARCHAR, marked_at TIMESTAMP, retracted BOOLEAN);
 CREATE TABLE steps (run_id VARCHAR, step BIGINT);
@@ -63,7 +72,7 @@ CREATE TABLE sources (source_id BIGINT, run_id VARCHAR, bytes_read BIGINT, last_
 CREATE TABLE step_lines (rec_id BIGINT, store_id VARCHAR DEFAULT 's1', run_id VARCHAR, attempt INTEGER, step BIGINT,
   event_at TIMESTAMP, observed_at TIMESTAMP, provisional BOOLEAN DEFAULT false, host VARCHAR DEFAULT 'node1',
   path VARCHAR, generation INTEGER DEFAULT 0, line_no BIGINT DEFAULT 1);
-CREATE TABLE metrics (step BIGINT);
+CREATE TABLE metrics (run_id VARCHAR, step BIGINT, key VARCHAR, value DOUBLE, value_text VARCHAR, source_kind VARCHAR);
 CREATE TABLE exec_states (rec_id BIGINT, run_id VARCHAR, attempt INTEGER DEFAULT 1, step BIGINT, role VARCHAR,
   rank INTEGER, host VARCHAR DEFAULT 'node1', pid BIGINT, field VARCHAR, claimed VARCHAR, observed VARCHAR,
   rule VARCHAR DEFAULT 'vllm.test', path VARCHAR DEFAULT '/logs/rollout.log', voice VARCHAR DEFAULT '',

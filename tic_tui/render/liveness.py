@@ -58,10 +58,19 @@ def line(run: Run, facts: Facts, newest: datetime | None, now: datetime, width: 
         b.add_if_fits(f"  {facts.moved_last} moved last, {age(facts.moved_at, now)}", "dim")
     if facts.checkpoint_at is not None:
         b.add_if_fits(f"  checkpoint {ago(facts.checkpoint_at, now)}", "dim")
+    _uploader(b, facts, now)
     if facts.coverage:
         full = facts.ranks_watched >= facts.ranks_expected
         b.add_if_fits(f"  {facts.coverage}", "dim" if full else "stale")
     return b.line()
+
+
+def _uploader(b: Builder, facts: Facts, now: datetime) -> None:
+    """What the W&B client told of its uploads last, and how many gaps its history has."""
+    gaps = f"{facts.gaps} W&B {'gap' if facts.gaps == 1 else 'gaps'}" if facts.gaps else ""
+    told = f"uploader {facts.uploader} {ago(facts.uploader_at, now)}" if facts.uploader else ""
+    if text := ", ".join(filter(None, (told, gaps))):
+        b.add_if_fits(f"  {text}", "gap" if facts.uploader == "dead" or facts.gaps else "dim")
 
 
 def ago(at: datetime | None, now: datetime) -> str:
@@ -78,7 +87,9 @@ def about(run: Run, facts: Facts, now: datetime, width: int, glyphs: Glyphs) -> 
     clauses = why.split("; ")
     while len(clauses) > 1 and width_of(clean("; ".join(clauses), glyphs)) > b.room:  # whole clauses go, the last first
         clauses.pop()
-    return b.add("; ".join(clauses), "text").add_if_fits(saved, "dim").line()
+    b.add("; ".join(clauses), "text").add_if_fits(saved, "dim")
+    _uploader(b, facts, now)
+    return b.line()
 
 
 def _rate(facts: Facts) -> str:

@@ -17,6 +17,7 @@ from tic_tui.widgets.painted import Listing, Painted, tic_app
 
 if TYPE_CHECKING:
     from tic_tui.execution import Finding
+    from tic_tui.histories import Side
 
 
 @runtime_checkable
@@ -70,6 +71,9 @@ class View(Screen[None], inherit_bindings=False):
 
     def take_findings(self, ids: tuple[str, ...], rows: tuple[Finding, ...]) -> None:
         """Findings that this view asked for by name."""
+
+    def take_sides(self, step: int, sides: tuple[Side, ...]) -> None:
+        """One step in all sources that this view asked for."""
 
     def draw_frame(self) -> None:
         """Status line and footer."""

@@ -15,11 +15,25 @@ from textual.containers import Vertical
 from tic_tui import bindings
 from tic_tui.execution import Item
 from tic_tui.model import Demand, Mismatch, RunView
-from tic_tui.render import artifacts, banner, chrome, detail, execstate, gpus, lifecycle, liveness, plot, records
+from tic_tui.render import (
+    artifacts,
+    banner,
+    chrome,
+    detail,
+    execstate,
+    gpus,
+    histories,
+    lifecycle,
+    liveness,
+    plot,
+    records,
+)
 from tic_tui.render.text import Builder, Line, count, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.inspect import InspectScreen
+from tic_tui.screens.sides import SidesScreen
 from tic_tui.widgets.findings import FindingList
+from tic_tui.widgets.gaps import GapList
 from tic_tui.widgets.lifecycle import LifecycleList
 from tic_tui.widgets.lists import FaultList, MismatchTable
 from tic_tui.widgets.painted import Painted, tic_app
@@ -44,6 +58,8 @@ class RunScreen(View):
         yield FindingList(id="findings")
         yield Painted(id="gpus")
         yield Painted(id="artifacts")
+        yield Painted(id="wandb")
+        yield GapList(id="gaps")
         yield Painted(id="plot")
         yield Painted(id="marks")
         with Vertical(id="fault-panel"):
@@ -84,6 +100,7 @@ class RunScreen(View):
             self.query_one(FaultList).show(())
             self.query_one(FindingList).show(())
             self.query_one(LifecycleList).show(())
+            self.query_one(GapList).show(())
         width = self.size.width
         none = self.query_one("#none", Painted)
         self._arrange(view)
@@ -100,6 +117,7 @@ class RunScreen(View):
         used = gpus.lines(view.gpus, now, width, app.glyphs, min(gpus.MOST, max(0, self.size.height // 6 - 3)))
         self.query_one("#gpus", Painted).paint(used if tall else [])
         self.query_one("#artifacts", Painted).paint(artifacts.lines(view.artifacts, width, app.glyphs) if tall else [])
+        self._sync_wandb(view, now)
         newest = max((r.observed_at for r in view.window.rows), default=None) if not view.window.newer else None
         live = liveness.line(view.run, view.facts, newest, now, width, app.glyphs)
         self.query_one("#live", Painted).paint([live] if tall else [])
@@ -119,6 +137,7 @@ class RunScreen(View):
             "#state",
             "#gpus",
             "#artifacts",
+            "#wandb",
             "#marks",
             "#mismatch-head",
             "#mismatches",
@@ -127,6 +146,7 @@ class RunScreen(View):
         self.query_one("#plot").display = there and self.plot_height() > 0
         self.query_one(LifecycleList).display = view is not None and bool(view.changes) and tall
         self.query_one(FindingList).display = view is not None and bool(view.findings) and tall
+        self.query_one(GapList).display = view is not None and bool(view.wandb.lacks) and tall
         self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
 
     def _nothing(self) -> str:
@@ -159,6 +179,18 @@ class RunScreen(View):
         if 0 < most < len(live):
             lines.append(Builder(width, glyphs).add(f"  and {some(len(live) - most, 'older mark')}", "dim").line())
         return lines
+
+    def _sync_wandb(self, view: RunView, now: datetime) -> None:
+        """A line a history, a strip a source, and what is missing where."""
+        panel, gaps, height = self.query_one("#wandb", Painted), self.query_one(GapList), self.size.height
+        told, width, glyphs = view.wandb, self.size.width, tic_app(self).glyphs
+        if height < 16:
+            panel.paint([])
+            return
+        lines = [histories.line(one, now, width, glyphs) for one in told.histories[: max(1, height // 20)]]
+        panel.paint([*lines, *histories.strips(told, width, glyphs, 3 if height < 30 else 5)])
+        gaps.show(told.lacks)
+        gaps.styles.height = min(len(told.lacks), max(2, height // 10))
 
     def _sync_faults(self, view: RunView) -> None:
         wrong = self.query_one(FindingList)
@@ -208,6 +240,8 @@ class RunScreen(View):
 
     def selected(self) -> Item | None:
         """What the cursor is on."""
+        if self.focused is self.query_one(GapList):
+            return None
         faults, wrong, ways = self.query_one(FaultList), self.query_one(FindingList), self.query_one(LifecycleList)
         if self.focused is wrong or self.focused is ways:
             return wrong.selected if self.focused is wrong else ways.selected
@@ -221,12 +255,22 @@ class RunScreen(View):
         return str(view.run.run_id), attempt, item.target if isinstance(item, Mismatch) else ""
 
     def copy_text(self) -> str:
+        lack = self.query_one(GapList).selected if self.focused is self.query_one(GapList) else None
+        if lack is not None:
+            return f"{lack.kind} {lack.source} {lack.first_step} to {lack.last_step} {lack.key or ''}: {lack.detail}"
         item = self.selected()
         if item is None:
             return tic_app(self).selected_run or ""
         return f"{item.place}\n{detail.text_of(item)}"
 
     async def action_open(self) -> None:
+        gaps = self.query_one(GapList)
+        if self.focused is gaps and gaps.selected is not None:
+            if gaps.selected.first_step is None:
+                tic_app(self).tell("this is about no step")
+            else:
+                await tic_app(self).push_screen(SidesScreen(gaps.selected))
+            return
         if (item := self.selected()) is not None:
             await tic_app(self).push_screen(InspectScreen(item))
 
@@ -249,7 +293,7 @@ class RunScreen(View):
         tic_app(self).next_metric()
 
     def action_next_panel(self) -> None:
-        lists = (MismatchTable, FaultList, FindingList, LifecycleList)
+        lists = (MismatchTable, FaultList, FindingList, LifecycleList, GapList)
         order = [self.query_one(kind) for kind in lists]
         there = [panel for panel in order if panel is order[0] or (panel.row_count and panel.display)]
         at = next((n for n, panel in enumerate(there) if panel is self.focused), 0)
