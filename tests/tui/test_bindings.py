@@ -20,12 +20,13 @@ from tic_tui.screens.mismatches import MismatchesScreen
 from tic_tui.screens.palette import PaletteScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
+from tic_tui.screens.sides import SidesScreen
 from tic_tui.screens.state import StateScreen
 
 CLASSES = {
     "runs": (RunsScreen,), "run": (RunScreen,), "inspect": (InspectScreen,), "help": (HelpScreen,),
     "mark": (MarkScreen, RetractScreen), "mismatches": (MismatchesScreen,), "faults": (FaultsScreen,),
-    "state": (StateScreen,), "filter": (FilterScreen,), "palette": (PaletteScreen,),
+    "state": (StateScreen,), "sides": (SidesScreen,), "filter": (FilterScreen,), "palette": (PaletteScreen,),
 }  # fmt: skip
 
 

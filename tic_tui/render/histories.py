@@ -138,7 +138,7 @@ def side_by_side(lack: Lack, step: int, sides: Sequence[Side] | None, width: int
     for side in sides:
         table.setdefault(side.key, {}).setdefault(side.source, []).append(side.shown)
     key_width = min(max(3, *(width_of(key) for key in table)), max(8, width // 3))
-    cell = max(6, (width - 2 - key_width - 2) // len(shown) - 1)
+    cell = min(36, max(6, (width - 2 - key_width - 2) // len(shown) - 1))
     head = Builder(width, glyphs).add("   ").cell("key", key_width, "head")
     for source in shown:
         head.cell(words.place(source), cell, "head")

@@ -36,7 +36,7 @@ SELECT g.run_id, g.attempt, k.kind, g.source, g.first_step, g.last_step, nullif(
             WHEN 'overwritten' THEN 'a later call of log() for the step took its place, or it was never logged'
             WHEN 'written_twice' THEN 'two rows of one step say different things'
             WHEN 'step_went_back' THEN 'a row of an earlier step stands behind a later one'
-            ELSE 'not known' END
+            ELSE 'cause not known' END
     END || CASE WHEN g.evidence <> '' THEN ': ' || g.evidence ELSE '' END AS detail,
     g.confirmed_reads, g.first_seen_at, g.evidence, g.axis, g.steps, g.other, g.wandb_id,
     g.counts AND k.kind IN ('missing', 'partial', 'value_differs', 'duplicate') AS confirmed
