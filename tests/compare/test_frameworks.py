@@ -81,6 +81,9 @@ def test_prime_rl(tmp_path: Path) -> None:
     assert figures(step / "rank_0.jsonl").valid == 4
     _lines(step / "rank_0.jsonl", _exported(0, [-1.0, None], [-1.0, -2.0], [True, True]))
     assert figures(step / "rank_0.jsonl").non_finite == {"A NaN": 1}, "null was a number that is not finite"
+    _lines(step / "rank_0.jsonl", {"request_id": 1, "logprobs": [-1], "response_mask": [True]})
+    with pytest.raises(CompareError, match="no step of token_exports"):
+        Reading(step)
     _lines(step / "rank_0.jsonl", {**first, "schema_version": 2})
     with pytest.raises(CompareError, match="schema 2"):
         Reading(step)

@@ -206,27 +206,35 @@ def _rebuilt(length: int, offset: int, shape: tuple[int, ...], stride: tuple[int
     call = name("torch._utils", "_rebuild_tensor_v2") + tuple_of(
         stored, ptfile.number(offset), dims, steps, b"\x89", b"N"
     )
-    return b"\x80\x02}(" + text("r") + call + b"Ru."
+    return b"\x80\x02}(" + text("r") + call + b"R2\x86u."  # the same tensor twice, as a pair
 
 
 @pytest.mark.parametrize(
-    ("length", "offset", "shape", "stride"),
+    ("length", "offset", "shape", "stride", "words"),
     [
-        (2_500_000_000, 0, (2_500_000_000,), (1,)),  # ten gigabytes declared
-        (4, 0, (5,), (1,)), (4, 2, (3,), (1,)), (4, 0, (2, 3), (3, 1)), (4, 0, (1 << 40,), (0,)), (4, -1, (1,), (1,)),
-        (4, 0, (2,), (-1,)), (4, 0, (2,), (1, 1)), (-4, 0, (1,), (1,)), (4, 0, (1 << 62, 4), (0, 1)),
+        (2_500_000_000, 0, (2_500_000_000,), (1,), "declares 2500000000 elements"),  # ten gigabytes
+        (5, 0, (5,), (1,), "declares 5 elements of float32 in storage '0' and holds 16 bytes"),
+        (4, 0, (5,), (1,), "beyond its storage"), (4, 2, (3,), (1,), "beyond its storage"),
+        (4, 0, (2, 3), (3, 1), "beyond its storage"), (4, 0, (1 << 40,), (0,), "beyond its storage"),
+        (4, 0, (1 << 62, 4), (0, 1), "beyond its storage"), (4, -1, (1,), (1,), "shape that is none"),
+        (4, 0, (2,), (-1,), "shape that is none"), (4, 0, (2,), (1, 1), "shape that is none"),
+        (-4, 0, (1,), (1,), "storage that is none"), (4, 0, (4,), (1,), ""), (4, 1, (2,), (2,), ""),
     ],
 )  # fmt: skip
 def test_tensors_that_reach_beyond_their_bytes(
-    length: int, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], tmp_path: Path
+    length: int, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], words: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.pt"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a/data.pkl", _rebuilt(length, offset, shape, stride))
-        archive.writestr("a/data/0", np.zeros(4, np.float32).tobytes())
+        archive.writestr("a/data/0", np.arange(4, dtype=np.float32).tobytes())
     assert path.stat().st_size < 1024
-    with pytest.raises(CompareError):
-        Reading(path)
+    if words:
+        with pytest.raises(CompareError, match=words):
+            Reading(path)
+        return
+    with Reading(path) as found:
+        assert numbers(found.sides[0], "r") == [float(offset + place * stride[0]) for place in range(shape[0])]
 
 
 def test_every_truncation_of_a_file_is_refused(tmp_path: Path) -> None:
@@ -273,8 +281,9 @@ def test_what_is_no_plain_file(tmp_path: Path) -> None:
     for which in ("pipe", "loop", "empty", "words", "absent", "."):
         with pytest.raises(CompareError):
             Reading(tmp_path / which)
-    with pytest.raises(CompareError):
-        Reading(Path("/dev/zero"))
+    for which in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(CompareError, match="no plain file"):
+            Reading(which)
 
 
 def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.compare.ptfile import f32, mask, write
-from tests.store.test_check import BEGAN, DIES, FAULTED, SECOND, WELL, empty, end, fault, log, record  # noqa: F401
+from tests.store.test_check import BEGAN, DIES, FAULTED, SECOND, WELL, empty, end, fault, log, mark, record  # noqa: F401
 from tic_daemon.cli import main
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.scan.events import Mismatch
@@ -49,6 +49,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:  # noq
     writer.commit(
         [
             _log("well", *WELL),
+            _log("marked", *WELL),
             _log("faulted", *FAULTED),
             _log("stepless", *WELL, fault(100, None)),  # type: ignore[arg-type]
             _log("died", *WELL, end(60, 3), fault(100, 4, DIES, "Fatal Python error: Segmentation fault")),
@@ -56,7 +57,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:  # noq
             _log("again", *FAULTED),
             _log("again", record(10, 9), end(20, 9), name="b.log"),
         ],
-        marks=(), attempts=[second], began_at=BEGAN, lag_us=0,
+        marks=[dataclasses.replace(mark(1), run_id="marked")], attempts=[second], began_at=BEGAN, lag_us=0,
     )  # fmt: skip
     writer.close()
     return found
@@ -97,6 +98,7 @@ def ask(reader: Reader, run: str, step: int | None, after_s: float | None) -> tu
         ("died", None, None, Standing.SUSPECT, "voids its step"),
         ("stepless", 2, None, Standing.LOCKED, "order unknown"),
         ("stepless", 2, 50, Standing.SUSPECT, "by time alone"),
+        ("marked", 2, None, Standing.UNKNOWN, "marked"),
         ("unread", 2, None, Standing.UNKNOWN, "not read yet"),
     ],
 )

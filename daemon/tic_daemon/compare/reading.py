@@ -101,8 +101,6 @@ class Reading:
             raise CompareError(
                 f"{self.path} is a directory without rank_*.jsonl", "give a file, or a step of token_exports"
             )
-        if not (self.path / STABLE).exists():
-            raise CompareError(f"{self.path} has no {STABLE}: it is not written to its end", "compare it again later")
         files = [self._open(self.path / name) for name in names]
         return self._lines((line for file in files for line in plainfiles.lines(file)), files)
 
@@ -136,8 +134,12 @@ class Reading:
         every = _again(first, lines)
         if "inference_logprobs" in first:
             if not (files[0].path.parent / STABLE).exists():
-                raise CompareError(f"{files[0].path.parent} has no {STABLE}: it is not written to its end")
+                raise CompareError(
+                    f"{files[0].path.parent} has no {STABLE}: it is not written to its end", "compare it again later"
+                )
             return self._parts(files, "prime-rl", frameworks.prime_rl(every, where))
+        if self.path != files[0].path:
+            raise CompareError(f"{where} is a directory, and no step of token_exports", "give a file")
         if "generation_logprobs" in first:
             return self._parts(files, "nemo-rl", frameworks.nemo_rl(every, where))
         frameworks.refuse_text_only(first, files[0])

@@ -55,7 +55,9 @@ def as_json(found: Comparison, made_at: datetime | None = None) -> Json:
             "planted": found.declared.plant,
             "through": dict(found.through),
             "criterion": _criterion(found),
-            "declared": {key: str(value) for key, value in asdict(found.declared).items() if value not in {None, ""}},
+            "declared": {
+                key: str(value) for key, value in asdict(found.declared).items() if value not in (None, "", ())
+            },
             "a": _side(found.a, found.claims_a),
             "b": _side(found.b, found.claims_b),
             "inputs": found.inputs or "unknown",

@@ -7,7 +7,7 @@ two is not known is before nothing (docs/explanation/evidence.md). So:
     suspect   a step does not show them to be before it, since CUDA errors are reported late; or a fault that voids its
               step may be of their step; or records of their step are suspect
     clear     the run is known, all of its logs were read, and nothing of that holds
-    unknown   the store cannot say
+    unknown   the store cannot say, or a person marked the run or attempt inconclusive
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def standing(reader: Reader, run_id: str, step: int | None, made_at: datetime | 
         StoreError, ConnectError: the store cannot be asked.
     """
     asked = _Asked(reader)
-    attempts = _ask(asked, "SELECT attempt, from_time FROM attempts WHERE run_id = ? ORDER BY attempt", run_id)
+    attempts = _ask(asked, "SELECT attempt, from_time, marked FROM attempts WHERE run_id = ? ORDER BY attempt", run_id)
     faults = _ask(
         asked,
         "SELECT attempt, last_attempt, severity, locks, kind, step, event_at, rec_id FROM faults WHERE run_id = ?"
@@ -62,6 +62,8 @@ def standing(reader: Reader, run_id: str, step: int | None, made_at: datetime | 
     found = _by_faults([row for row in faults if _of(row, own)], step, _naive(made_at))
     if found is not None:
         return found
+    if any(row["marked"] for row in attempts if row["attempt"] in own):
+        return Standing.UNKNOWN, "a person marked the run or the attempt inconclusive"
     if lacking:
         return Standing.UNKNOWN, lacking[0][1]
     return _by_records(*([row for row in rows if row["attempt"] in own] for rows in (records, findings)))
