@@ -109,7 +109,12 @@ class Derived:
             con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
             stored = con.execute("SELECT print FROM derived").fetchone()
             anew = stored is None or stored[0] != print_
-            _fill(con, statements, _following(statements) if anew and not _any_of(con, _read_by(statements)) else ())
+            empty: Collection[str] = ()
+            if not _any_of(con, _read_by(statements)):
+                empty = _following(statements)
+            elif not anew and not _any_of(con, _FAULT_TABLES):
+                empty = _OF_FAULTS
+            _fill(con, statements, empty)
             if anew:
                 for name in _derived(con):
                     con.execute(f"DROP TABLE {name}")
