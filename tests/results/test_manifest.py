@@ -95,10 +95,25 @@ def test_what_is_right_beside_what_is_wrong_is_kept() -> None:
     assert [(problem.kind, problem.subject) for problem in told.problems] == [("manifest_malformed", "bad.pt")]
 
 
-@pytest.mark.parametrize("text", ['{"name": "my extension", "version": 3}', "// no JSON", "[1, 2]", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"name": "my extension", "version": 3}',
+        "// no JSON",
+        "[1, 2]",
+        "",
+        '{"files": ["a.js", "b.js"]}',
+        '{"files": {"a": {"x": 1}}}',
+    ],
+)
 def test_a_manifest_of_another_program_is_nobodys_gap(text: str) -> None:
     assert manifest.read(text.encode(), ours=False).foreign
     assert not manifest.read(text.encode(), ours=True).foreign
+
+
+def test_with_a_hash_or_size_it_is_ours_wherever_it_lies() -> None:
+    for value in ({"x.pt": A}, [{"path": "x.pt", "size": 3}]):
+        assert said({"files": value}, ours=False).entries == said({"files": value}).entries != ()
 
 
 @given(st.recursive(

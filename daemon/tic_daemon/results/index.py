@@ -18,6 +18,8 @@ MAX_BYTES: Final = 4 << 20
 MAX_NAMED: Final = 5000
 _LINE: Final = 20_000
 """Of a longer line the first part is read."""
+_TARGET: Final = 4096
+"""No path is longer."""
 _LINK: Final = re.compile(
     r"\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\]\(\s*(?:<([^<>\n]*)>|([^()\s]+(?:\([^()\s]*\)[^()\s]*)*))[^()\n]*\)"
 )
@@ -104,6 +106,7 @@ def read(text: str) -> Index:
         verdict = next((cell for cell in cells if _VERDICT.fullmatch(cell)), "")
         if verdict and not found and not _SCHEME.search(" ".join(cells)):
             bare.append((number, verdict.strip()[:40]))
+    named = [Named(one.line, one.kind, one.target[:_TARGET]) for one in named]
     return Index(tuple(dict.fromkeys(named))[:MAX_NAMED], tuple(bare[:1000]), words)
 
 

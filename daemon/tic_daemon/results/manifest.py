@@ -74,25 +74,41 @@ def read(data: bytes, *, ours: bool) -> Manifest:
         ours: it lies where results lie, so that what cannot be read is a gap. Elsewhere a file of this name may be of
             any program.
     """
+    told = _told(data)
+    return told if ours or _surely(told, data) else Manifest(foreign=True)
+
+
+def _surely(told: Manifest, data: bytes) -> bool:
+    """Whether it is a manifest of results, wherever it lies: names without a size or hash are a package's, a page's."""
+    if not told.readable:
+        return b'"artifacts"' in data
+    return any(entry.sha256 or entry.size is not None for entry in told.entries)
+
+
+def _told(data: bytes) -> Manifest:
     try:
         said = json.loads(data, object_pairs_hook=_Pairs)
     except (ValueError, RecursionError) as error:
-        if not ours and b'"artifacts"' not in data and b'"sha256"' not in data:
-            return Manifest(foreign=True)
         why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         return _unreadable(f"no valid JSON: {why[:200]}")
     if not isinstance(said, _Pairs):
-        return _unreadable("no JSON object") if ours else Manifest(foreign=True)
+        return _unreadable("no JSON object")
     listed = next((said[key] for key in _LISTS if isinstance(said.get(key), dict | list)), None)
     if listed is None:
-        if not ours:
-            return Manifest(foreign=True)
         problem = Problem("manifest_empty", "", "it names no artifact: there is no list `artifacts` or `files` in it")
         return _heading(said, (), (problem,))
-    entries: dict[str, Entry] = {}
     problems = [Problem("manifest_malformed", key[:200], "this key stands in it twice") for key in said.twice]
     if isinstance(listed, _Pairs):
         problems += [Problem("manifest_malformed", key[:200], "it names this artifact twice") for key in listed.twice]
+    entries = _entries(listed, problems)
+    if not entries and not problems:
+        problems.append(Problem("manifest_empty", "", "it names no artifact"))
+    return _heading(said, tuple(entries), tuple(problems[:1000]))
+
+
+def _entries(listed: Mapping[str, Any] | list[Any], problems: list[Problem]) -> list[Entry]:
+    """What is named; what is wrong with it goes to `problems`."""
+    entries: dict[str, Entry] = {}
     for place, name, value in _items(listed):
         if len(entries) >= MAX_ENTRIES:
             problems.append(Problem("manifest_malformed", "", f"it names more than {MAX_ENTRIES} artifacts"))
@@ -100,13 +116,11 @@ def read(data: bytes, *, ours: bool) -> Manifest:
         entry = _entry(name, value)
         if isinstance(entry, str):
             problems.append(Problem("manifest_malformed", place, entry))
-        elif entry.path in entries and entries[entry.path] != entry:
+        elif entries.get(entry.path, entry) != entry:
             problems.append(Problem("manifest_malformed", place, f"it names {entry.path[:300]} twice"))
         else:
             entries[entry.path] = entry
-    if not entries and not problems:
-        problems.append(Problem("manifest_empty", "", "it names no artifact"))
-    return _heading(said, tuple(entries.values()), tuple(problems[:1000]))
+    return list(entries.values())
 
 
 class _Pairs(dict[str, Any]):
