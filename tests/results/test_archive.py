@@ -572,6 +572,16 @@ def test_a_manifest_that_cannot_be_read_is_tried_again_when_it_changes(world: Wo
     assert world.states() == {"a.pt": "changed"}
 
 
+def test_a_manifest_that_became_something_else_is_no_stranger(world: World) -> None:
+    put(world.root / "x" / "a.pt", b"1")
+    path = manifest(world.root / "x", {"a.pt": b"1"})
+    world.look()
+    world.again()
+    put(path, '{"name": "an extension"}', OLD + 1)
+    world.look()
+    assert {kind for kind, _, _ in world.gaps()} == {"manifest_empty", "overwritten"}
+
+
 def test_a_huge_manifest_is_refused_and_many_artifacts_are_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,7 +151,8 @@ class Archive:
             problem = Problem("manifest_malformed", "", f"longer than {manifest.MAX_BYTES >> 20} MiB")
             said = Manifest(problems=(problem,), readable=False)
         else:
-            said = manifest.read(read.data, ours=bool(layout.run_dir_of(control.path)))
+            known = clean_text(control.path) in self._files
+            said = manifest.read(read.data, ours=known or bool(layout.run_dir_of(control.path)))
         if said.foreign:
             return True
         if not said.readable and fresh:
