@@ -93,7 +93,14 @@ def run(args: argparse.Namespace) -> int:
         return _traces(args)
     if args.at is not None:
         found = judged_again(found, *_standing(args.at, found))
-    report = "" if args.no_report else str(_write(args.report, found))
+    try:
+        report = "" if args.no_report else str(_write(args.report, found))
+    except (OSError, CompareError) as error:
+        say(printable(reporting.text(found)))  # the work is done: only its file is missing
+        if isinstance(error, CompareError):
+            raise
+        why = error.strerror or str(error)
+        raise CompareError(f"the report cannot be written: {why}", "name another place with --report") from error
     if args.json:
         say(printable(reporting.dumped(found)).rstrip("\n"))
     else:

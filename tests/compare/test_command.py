@@ -149,6 +149,14 @@ def test_bare_files_give_a_measurement(tmp_path: Path) -> None:
     assert run(*sides(ONE, OTHER), "--report", "mine.json")[0] == 2
 
 
+def test_a_report_that_cannot_be_written_takes_nothing_else_away() -> None:
+    Path("tic-reports").write_text("a file")
+    code, out, errors = run(*sides(ONE, OTHER))
+    assert code == 2 and "logprob_mae 0.25" in out and "the report cannot be written" in errors
+    code, out, errors = run(*sides(ONE, OTHER), "--report", "absent/x.json")
+    assert code == 2 and "logprob_mae 0.25" in out and "No such file" in errors
+
+
 def test_one_file_twice_is_no_comparison() -> None:
     a, _b = sides(ONE, OTHER)
     Path("link.pt").symlink_to(a)

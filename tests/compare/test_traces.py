@@ -65,6 +65,13 @@ def test_the_first_difference_in_execution_order(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_last_that_agrees_is_of_the_same_request(tmp_path: Path) -> None:
+    found = compare_traces(_trace(tmp_path / "a.jsonl"), _trace(tmp_path / "b.jsonl", {("q", "layer0.router"): "x"}))
+    assert found.last_equal == ("q", "layer0.attn.out", "tokens=0:4")
+    found = compare_traces(_trace(tmp_path / "a.jsonl"), _trace(tmp_path / "b.jsonl", {("q", "embed"): "x"}))
+    assert found.last_equal is None, "what p agrees in says nothing of q"
+
+
 @pytest.mark.parametrize(
     ("inputs", "word", "step"),
     [
@@ -157,6 +164,8 @@ def test_vocabulary_by_hand() -> None:
     assert found.tv_mean == pytest.approx(0.25, rel=1e-15) and found.tv_max == found.tv_mean
     assert found.logsoftmax_max == pytest.approx(math.log(2), rel=1e-15)
     assert found.argmax == 1 and found.ties == 1, "the tie of p holds q's largest"
+    assert vocab_figures(_logits([1.0, 1.0, 0.0]), _logits([0.0, 1.0, 0.0])).argmax == 1, "not the first of a tie alone"
+    assert vocab_figures(_logits([1.0, 1.0, 0.0]), _logits([0.0, 0.0, 1.0])).argmax == 0
 
 
 def test_a_shift_of_all_logits_is_no_change() -> None:
