@@ -37,9 +37,11 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 def phase_words(track: str, phase: str, level: str | None, version: str | None) -> str:
-    """A phase in its lane: asleep L2, awake weights, reloaded v12, reset refused."""
+    """A phase in its lane: asleep L2, awake weights, awake (tags unstated), reloaded v12, reset refused."""
     text = phase.replace("_", " ")
-    if level:
+    if level == "unstated":
+        text += " (tags unstated)" if phase == "awake" else " (level unstated)"
+    elif level:
         text += f" L{level}" if track == "residency" and level.isdecimal() else f" {level}"
     return f"{text} v{version}" if version else text
 

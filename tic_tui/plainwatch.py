@@ -26,6 +26,7 @@ from tic_daemon.store import histories, plain
 from tic_daemon.store.reader import open_reader
 from tic_tui.age import day_and_clock
 from tic_tui.safe import safe
+from tic_tui.statenews import StateNews
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -87,11 +88,13 @@ class News:
 
     Args:
         reader: asks the store. run: only this run's events; "" all.
+        with_state: also changes of how processes execute and of their weights.
     """
 
-    def __init__(self, reader: Reader, run: str = "") -> None:
+    def __init__(self, reader: Reader, run: str = "", *, with_state: bool = False) -> None:
         self._reader = reader
         self._run = run
+        self._changes = StateNews(self._ask) if with_state else None
         self._last: dict[str, int] = {}
         self._faults: dict[str, int] = {}
         self._fault_places: set[tuple[Any, ...]] = set()
@@ -118,6 +121,7 @@ class News:
         list(self._findings())
         list(self._gaps())
         list(self._run_states())
+        list(self._state_changes())
 
     def wait(self, seconds: float) -> Tail:
         """Until something was committed, at most so long."""
@@ -137,6 +141,7 @@ class News:
             yield from self._findings()
             yield from self._gaps()
             yield from self._run_states()
+            yield from self._state_changes()
 
     # --- records -------------------------------------------------------------------------------------------------
 
@@ -280,6 +285,12 @@ class News:
                 self._lacking.add(known)
                 yield Event(row["first_seen_at"], "gap", row["run_id"], f"W&B: {histories.gap(row)}", row)
 
+    def _state_changes(self) -> Iterator[Event]:
+        """What processes told of their state and weights since it was asked last."""
+        for word, at, text, row in self._changes.told() if self._changes is not None else ():
+            if self._wanted(row):
+                yield Event(at, word, row["run_id"], text, row)
+
     def _wanted(self, row: Row) -> bool:
         return not self._run or row["run_id"] == self._run
 
@@ -353,6 +364,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object a line")
     parser.add_argument("--since", choices=("now", "start"), default="now", help="start: what is there, first")
     parser.add_argument("--run", default="", metavar="RUN", help="this run only")
+    parser.add_argument(
+        "--state", action="store_true", help="also changes of how processes execute and of their weights"
+    )
     parser.add_argument("--for", dest="seconds", type=float, metavar="SECONDS", help="end after so long")
     parser.add_argument("--count", type=int, metavar="N", help="end after so many lines")
     parser.add_argument(
@@ -431,7 +445,7 @@ class _Teller:
 
 def _watch(reader: Reader, teller: _Teller, args: argparse.Namespace) -> None:
     deadline = time.monotonic() + args.seconds if args.seconds is not None else float("inf")
-    news, begun, failures = News(reader, args.run), args.since == "start", 0
+    news, begun, failures = News(reader, args.run, with_state=args.state), args.since == "start", 0
     while True:
         try:
             if not begun:

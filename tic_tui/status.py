@@ -8,7 +8,7 @@ runs.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
@@ -17,7 +17,7 @@ from tic_daemon.evidence.exit_codes import WORDS, ExitCode, worst
 from tic_daemon.store import histories, plain
 from tic_daemon.store.check import check, stale
 from tic_daemon.store.reader import Connection, Reader, open_reader
-from tic_tui import artifacts, coverage
+from tic_tui import artifacts, coverage, statetext
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs, choose
 from tic_tui.plainwatch import FINDING
@@ -28,6 +28,7 @@ from tic_tui.sqlcmd import emit
 GAPS_SHOWN: Final = 5
 LACKS_ASKED: Final = 1000
 FINDINGS_SHOWN: Final = 8
+STATES_SHOWN: Final = 16
 MARKS_SHOWN: Final = 5
 RUNS_SHOWN: Final = 50
 
@@ -49,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Print how the runs stand. Exit codes: docs/reference/exit-codes.md"
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
+        "--state", action="store_true", help="also how each process executes, and where its weights are"
+    )
+    parser.add_argument(
         "path",
         nargs="?",
         default=".",
@@ -59,14 +63,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the command; returns the exit code. Raises TicError."""
-    return show(args.path, as_json=args.json)
+    return show(args.path, as_json=args.json, with_state=args.state)
 
 
-def show(path: str, *, as_json: bool) -> int:
+def show(path: str, *, as_json: bool, with_state: bool = False) -> int:
     """Prints the report of the store at `path`; returns the exit code. Raises TicError."""
     reader = open_reader(path)
     try:
-        told = report(reader, glyphs=choose())
+        told = report(reader, glyphs=choose(), with_state=with_state)
     finally:
         reader.close()
     text = plain.to_json(dict(told.data)) if as_json else told.text
@@ -74,12 +78,15 @@ def show(path: str, *, as_json: bool) -> int:
     return told.code
 
 
-def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None = None) -> Report:
+def report(
+    reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None = None, with_state: bool = False
+) -> Report:
     """Asks the store and writes the report.
 
     Args:
         now: aware; ages are counted from it. Default: this machine's clock.
         glyphs: signs of states; default: those that fit the terminal.
+        with_state: also how each process executes, and where its weights are.
     """
     moment = now or datetime.now(UTC)
     asked = _Asked(reader)
@@ -96,6 +103,8 @@ def report(reader: Reader, *, now: datetime | None = None, glyphs: Glyphs | None
         " ORDER BY host, gpu_index, uuid, path"
     )
     shown = _details(asked, runs[:RUNS_SHOWN])
+    if with_state:
+        _add_states(asked, shown)
     judged = _judged(reader, runs)
     for run in shown:
         run["exit_code"], run["findings"] = judged[run["run_id"]]
@@ -234,6 +243,15 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return told
+
+
+def _add_states(asked: _Asked, shown: list[dict[str, Any]]) -> None:
+    """The state in force and the newest phases of the weights, of every process."""
+    states = _by_run(asked.rows(statetext.STATES, gather=statetext.PART))
+    weights = _by_run(asked.rows(statetext.WEIGHTS, gather=statetext.PART))
+    for run in shown:
+        run["exec_state"] = [_without(row, "run_id") for row in states.get(run["run_id"], [])]
+        run["weights"] = [_without(row, "run_id") for row in weights.get(run["run_id"], [])]
 
 
 def _places(values: Sequence[object]) -> str:
@@ -385,6 +403,9 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
     lines.append(_field("newest", _mismatch(run["newest_mismatch"], now)))
     lines += _faults(run, now)
     lines += _listed("findings", [_finding(finding, now) for finding in run["lifecycle_findings"]], FINDINGS_SHOWN)
+    if "exec_state" in run:
+        lines += _states("execution", run["exec_state"], statetext.states_of, now)
+        lines += _states("weights", run["weights"], statetext.weights_of, now)
     if run["ranks"] is not None:
         lines.append(_field("ranks", safe(coverage.words(run["ranks"]))))
     if run["wandb"]:
@@ -477,6 +498,16 @@ def _finding(finding: Record, now: datetime) -> str:
     )
     when = _ago(finding["from_at"] or finding["observed_at"], now)
     return f"{safe(finding['kind'])}, {who}, {steps}: {safe(finding['detail'])}; {when}"
+
+
+def _states(
+    name: str, rows: list[dict[str, Any]], words: Callable[[Sequence[Record]], str], now: datetime
+) -> list[str]:
+    """One line a process, with the age of its newest line."""
+    told = statetext.processes(rows)
+    return _listed(
+        name, [f"{words(some)}; {_ago(max(row['observed_at'] for row in some), now)}" for some in told], STATES_SHOWN
+    )
 
 
 def _gap(gap: Record, now: datetime) -> str:

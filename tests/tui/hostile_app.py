@@ -48,14 +48,20 @@ class HostileStore(FakeStore):
         self.write("UPDATE mismatches SET raw = ? || chr(10) || ?, admissibility = 'locked'", [HOSTILE, HOSTILE])
 
 
-# What a hostile value would take off the screen: fields that are drawn by their name alone.
-KEPT = {("exec_state_now", "field"), ("exec_states", "field"), ("weight_lifecycle", "track")}
+# What follows from another column; and what a hostile value would take off the screen: fields drawn by their name alone.
+KEPT = {
+    ("lifecycle_findings", "log_host"),
+    ("exec_state_now", "field"),
+    ("exec_states", "field"),
+    ("weight_lifecycle", "track"),
+}
 
 
 def store(mode: str) -> FakeStore:
     """The demo store; in mode "hostile" every text column holds the hostile string."""
     made = HostileStore() if mode == "hostile" else FakeStore()
     made.demo()
+    made.lived()
     if isinstance(made, HostileStore):
         made.poison()
     return made

@@ -44,6 +44,11 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
         ("/run_id\r", "run_id is"),
         ("\x1b", "by which column"),
         ("\x1b", "none: / adds one"),
+        ("4", "KV cache"),  # the state: every lane is gone to, and what is under the cursor opened
+        *((key, "") for key in "jjjjjjjjjjkkkkkkkkkkkk+v>-0ejjj"),
+        ("\x1b[C\x1b[Dg", ""),
+        ("\r", "offset"),
+        ("\x1b", "KV cache"),
         ("5", "faults 2"),  # the faults, the palette over them with hostile runs and metrics
         ("\r", "effect"),
         ("\x1b", "faults"),
@@ -72,7 +77,7 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
 # How to get to every screen and dialog, and a word that stands there.
 PLACES = {
     "runs": ("", "grpo-tiny-a"), "run": ("\r", "LOCKED"), "mismatches": ("3", "none: / adds one"),
-    "faults": ("e", "worker-3.log:812"), "record": ("\r\r", "standing"), "filter": ("3/", "by which column"),
+    "faults": ("e", "worker-3.log:812"), "state": ("4", "KV cache"), "record": ("\r\r", "standing"), "filter": ("3/", "by which column"),
     "palette": (":", "go to or do"), "help": ("?", "keys"), "mark": ("i", "for the"), "retract": ("2R", "retract"),
 }  # fmt: skip
 ENDS = [(place, number) for number in (signal.SIGTERM, signal.SIGHUP) for place in PLACES]

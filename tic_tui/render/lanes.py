@@ -200,9 +200,9 @@ def _draw_findings(cells: Cells, view: StateView, glyphs: Glyphs) -> None:
     starts = sorted({low for _, low, _ in spans} | {len(cells)})
     for spot, low, high in spans:
         room = min(high + 1, next(s for s in starts if s > low)) - low
-        text = clip(f"{glyphs.suspect}{str(spot.item.kind).replace('_', ' ')}", room, glyphs.ellipsis)
+        text = f"{glyphs.suspect}{clean(spot.item.kind, glyphs).replace('_', ' ')}"
         if room >= min(_SHORTEST, width_of(text)) and over[low] == 1:
-            for n, one in enumerate(text):
+            for n, one in enumerate(_cells_of(clip(text, room, glyphs.ellipsis))):
                 if over[low + n] == 1:
                     cells[low + n] = (one, "suspect")
         elif over[low] == 1:
