@@ -8,10 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tic_daemon.errors import CompareError
+from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.evidence.judge import Goal, Standing
 from tic_daemon.output import printable, say
 
@@ -74,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from tic_daemon.compare import reporting  # noqa: PLC0415  it loads numpy
         from tic_daemon.compare.comparison import Declared, compare, judged_again  # noqa: PLC0415
-        from tic_daemon.compare.reading import TraceFound  # noqa: PLC0415
+        from tic_daemon.compare.reading import ScoresFound, TraceFound  # noqa: PLC0415
     except ImportError as error:
         raise CompareError(f"comparing needs numpy: {error}", "pip install numpy") from error
 
@@ -87,10 +89,10 @@ def run(args: argparse.Namespace) -> int:
     )  # fmt: skip
     try:
         found = compare(args.a, args.b, declared)
-    except TraceFound:
+    except (TraceFound, ScoresFound) as other:
         if args.b is None:
             raise
-        return _traces(args)
+        return _traces(args) if isinstance(other, TraceFound) else _scores(args)
     if args.at is not None:
         found = judged_again(found, *_standing(args.at, found))
     try:
@@ -118,6 +120,18 @@ def _traces(args: argparse.Namespace) -> int:
         _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
     say(printable(body if args.json else trace_report.text(found, str(args.a), str(args.b))))
     return int(trace_report.exit_code(found))
+
+
+def _scores(args: argparse.Namespace) -> int:
+    """Two files of scored problems: pairs, without verdict and record."""
+    from tic_daemon.compare import scores  # noqa: PLC0415  it loads numpy
+
+    found = scores.compare_scores(args.a, args.b)
+    body = json.dumps({"a": str(args.a), "b": str(args.b), **asdict(found)}, indent=1, ensure_ascii=False)
+    if args.report is not None:
+        _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
+    say(printable(body if args.json else scores.text(found, str(args.a), str(args.b))))
+    return int(ExitCode.INVALID if found.unfit or not found.problems else ExitCode.INCONCLUSIVE)
 
 
 def _standing(at: str, found: Comparison) -> tuple[Standing, str]:

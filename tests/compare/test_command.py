@@ -323,6 +323,19 @@ def test_declarations_never_override_a_manifest() -> None:
     assert code == 2 and "contradicts" in errors and "says 6 of side A" in errors
 
 
+def test_a_dump_that_names_another_version_than_is_said_differs() -> None:
+    line = {"request_id": "r", "logprobs": [-1, -2], "response_mask": [True, True], "policy": 3}
+    for which in ("x.jsonl", "y.jsonl"):
+        Path(which).write_text(json.dumps(line))
+    assert compare(Path("x.jsonl"), Path("y.jsonl")).facts.policy == "equal"
+    assert compare(Path("x.jsonl"), Path("y.jsonl"), Declared(policy="3")).facts.policy == "equal"
+    assert compare(Path("x.jsonl"), Path("y.jsonl"), Declared(policy="4")).facts.policy == "different"
+    _meta(Path("y.jsonl"), policy_version=4)
+    assert compare(Path("x.jsonl"), Path("y.jsonl")).facts.policy == "different"
+    Path("z.jsonl").write_text(json.dumps({**line, "request_id": "q"}))
+    assert compare(Path("x.jsonl"), Path("z.jsonl")).facts.policy == "unknown", "nothing in common shows nothing"
+
+
 def test_tokens_are_compared_before_scores() -> None:
     a, b = sides(ONE, OTHER)
     write(Path("t.pt"), {"r": ([5, 6], [7])})

@@ -215,6 +215,23 @@ class Oracle:
             folder = folder.rpartition("/")[0]
         if len(all_ := self._names(mates)) == 1:
             return all_.pop()
+        # A console shows processes: of the only run of their files, where those are two or all of them.
+        if src.console:
+            pids = {
+                r.pid for r in self.w.of("process_seen", "fault") if r.src == src_id and r.proc and r.pid is not None
+            }
+            files = [
+                s
+                for s in self.w.sources.values()
+                if s.single and not s.console and s.host == src.host and s.pid in pids
+            ]
+            files = [s for s in files if any(at == s.id for at, _ in self.generations)]
+            runs = {run for s in files for at, g in self.generations if at == s.id for run in self.runs_in(at, g)}
+            found = {s.pid for s in files}
+            if len(runs) == 1 and (len(found) > 1 or found == pids):
+                if all((at, g, 0) in self._homeless for s in files for at, g in self.generations if at == s.id):
+                    self._homeless.add((src_id, gen, off))
+                return runs.pop()
         self._homeless.add((src_id, gen, off))
         return src.root.rstrip("/").rsplit("/", 1)[-1] or "unnamed"
 

@@ -156,3 +156,29 @@ def test_the_end_of_a_process_is_no_first_fault_for_having_a_stamp(tmp_path: Pat
         "SELECT f.kind, len(a.first_fault_candidates) FROM attempts a JOIN faults f ON f.rec_id = a.first_fault_rec_id"
     )
     assert read(tmp_path, shown) == [("cuda.illegal_address", 2)]
+
+
+def rooted_apart(tmp_path: Path, forwarded: list[str]) -> Path:
+    """Ray's session in one watched directory, the driver's console in another; nothing names a run."""
+    for pid in (7, 8):
+        lines = TRACE if pid == 7 else ["hello"]
+        write(tmp_path / "ray", RAY.format(pid=pid, end="err"), ":job_id:01000000", ":actor_name:WorkerDict", *lines)
+    write(tmp_path / "home", "driver.log", *forwarded)
+    tic("watch", "--once", "--state", tmp_path / "state", tmp_path / "ray", tmp_path / "home")
+    (store,) = tmp_path.glob("state/*/tic.duckdb")
+    return store
+
+
+def test_a_console_in_another_root_is_of_the_run_whose_processes_it_shows(tmp_path: Path) -> None:
+    forwarded = [*each("(WorkerDict pid=7) ", TRACE), "(WorkerDict pid=8) hello", "(TaskRunner pid=5) step:1 - a:1.0"]
+    store = rooted_apart(tmp_path, forwarded)
+    assert ask(store, COPIES) == [(7, None, False, True, True, True)]
+    assert ask(store, "SELECT run_id, locked, faults FROM attempts") == [("ray", True, 1)]
+    assert ask(store, "SELECT DISTINCT run_id FROM steps") == [("ray",)]
+
+
+def test_one_pid_of_several_says_nothing_of_a_console(tmp_path: Path) -> None:
+    """Pids come again: the console of another job may show the same number."""
+    store = rooted_apart(tmp_path, [*each("(WorkerDict pid=7) ", TRACE), "(WorkerDict pid=19) hello"])
+    assert ask(store, COPIES) == []
+    assert ask(store, "SELECT run_id, locked FROM attempts ORDER BY run_id") == [("home", True), ("ray", True)]

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.wandb.conftest import RealLogs
-from tests.wandb.test_framing import chunks, records
+from tests.wandb.test_framing import chunk, chunks, records
 from tic_daemon.scan.events import Gap
 from tic_daemon.sources import wandb_local
 from tic_daemon.sources.appended import AppendedFile, Look
 from tic_daemon.sources.wandb_local import WandbLocal
-from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow
+from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.wandb import keys
 from tic_daemon.wandb.events import WandbRow, WandbRun, WandbUpload
 from tic_daemon.wandb.framing import BLOCK
@@ -413,3 +413,21 @@ def test_a_mount_that_hangs_holds_up_nobody(
     release.set()
     daemon.read(path)
     assert daemon.steps() == list(range(8))
+
+
+def test_a_run_moves_when_it_logs_and_not_when_its_files_grow(
+    real_logs: RealLogs, daemon: Daemon, tmp_path: Path
+) -> None:
+    """The client writes readings of the machine and heartbeats for as long as it lives, also while the trainer hangs."""
+    path = in_directory(tmp_path, "small", real_logs.small.read_bytes())
+    (path.parent / "logs" / "debug-internal.log").write_text(UPLOADS)
+    daemon.read(path)
+    rows = [e for d in daemon.deltas for e in d.events if isinstance(e, WandbRow)]
+    by_path = {row.path: row for row in daemon.sources.values()}
+    assert by_path[str(path)].last_growth_at == rows[-1].at.stamp
+    assert by_path[str(path.parent / "logs" / "debug-internal.log")].last_growth_at is None
+    with path.open("ab") as log:  # a record that holds no row, as those of the machine's readings
+        log.write(chunk(1, b"\x08\x01"))
+    daemon.read(path)
+    grown = daemon.sources[source_id("node7", "wandb_local", str(path))]
+    assert grown.bytes_size == path.stat().st_size and grown.last_growth_at == rows[-1].at.stamp

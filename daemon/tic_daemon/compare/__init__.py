@@ -22,6 +22,7 @@
     reporting.py    the report, the summary and the `[mismatch]` record
     tensors.py      two tensors of one boundary; the vocabulary's distribution
     traces.py, trace_report.py    layer traces: the first boundary that differs
+    scores.py       scored problems of two sides, pair by pair
 
 The judge is `tic_daemon.evidence.judge`. Nothing here knows of a store or of a screen, and torch is never needed.
 """

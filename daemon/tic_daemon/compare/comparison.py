@@ -217,11 +217,10 @@ def _policy(a: Side, b: Side, said_a: str | None, said_b: str | None) -> Relatio
 
     A dump that names another version than its manifest, or than was declared, is known to differ.
     """
-    found = Relation.EQUAL if a.sequences else _relation(said_a, said_b)
-    for request, one in a.sequences.items():
-        other = b.sequences.get(request)
-        if other is None:
-            continue
+    both = [request for request in a.sequences if request in b.sequences]
+    found = Relation.EQUAL if both else _relation(said_a, said_b)
+    for request in both:
+        one, other = a.sequences[request], b.sequences[request]
         first, second = one.policy or _one(said_a), other.policy or _one(said_b)
         contradicted = any(
             own.policy and said and own.policy != (said,) for own, said in ((one, said_a), (other, said_b))

@@ -26,6 +26,10 @@ class TraceFound(CompareError):
     """A file holds a layer trace, no log-probabilities."""
 
 
+class ScoresFound(CompareError):
+    """A file holds scores of problems, no log-probabilities."""
+
+
 class Reading:
     """A dump that is open: its one or two sides read from it until it is closed.
 
@@ -131,6 +135,10 @@ class Reading:
             raise CompareError(f"{where} holds no line")
         if "boundary" in first:
             raise _trace(files[0].path)
+        if "problem_id" in first and "score" in first:
+            raise ScoresFound(
+                f"{files[0].path} holds scores of problems", "compare it with the scores of the other side"
+            )
         every = _again(first, lines)
         if "inference_logprobs" in first:
             if not (files[0].path.parent / STABLE).exists():

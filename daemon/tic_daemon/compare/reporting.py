@@ -242,7 +242,7 @@ def record(found: Comparison, report: str, metric: str = "logprob_mae") -> str:
     """The `[mismatch]` record of one metric. `producer=tic` keeps a daemon that reads it from counting it again."""
     claims_a, claims_b = found.claims_a, found.claims_b
     value = found.figures.metrics.get(metric) if found.figures else None
-    inputs = found.inputs or (claims_a.inputs if claims_a.inputs == claims_b.inputs else None)
+    inputs = (claims_a.inputs if claims_a.inputs == claims_b.inputs else None) or found.inputs or None
     floors = [own.value if own else None for own in found.floors]
     known = metric == "logprob_mae" and None not in floors
     noise = repr(max(value or 0.0 for value in floors)) if known else None

@@ -32,7 +32,7 @@ from tic_daemon.store.columns import clean_text
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.wandb import directories, framing
 from tic_daemon.wandb.directories import Beside, RunFile, run_file
-from tic_daemon.wandb.events import WandbEvent, WandbRow
+from tic_daemon.wandb.events import WandbEvent, WandbRow, last_logged
 from tic_daemon.wandb.framing import Damage
 from tic_daemon.wandb.keys import Keys
 from tic_daemon.wandb.transcript import Transcript
@@ -346,9 +346,7 @@ class _Followed:
         if look.size != self._seen[0]:
             self.grown = time.monotonic() - max(0.0, time.time() - look.mtime_ns / 1e9)
         self._seen = (look.size, look.mtime_ns)
-        self.row = replace(
-            self.row, bytes_size=look.size, generation=self._bytes.number, last_growth_at=utc(look.mtime_ns / 1e9)
-        )
+        self.row = replace(self.row, bytes_size=look.size, generation=self._bytes.number)
         return True
 
     def _say_state(self) -> None:
@@ -365,7 +363,8 @@ class _Followed:
     ) -> None:
         growing = not self.ended and time.monotonic() - self.grown < TORN_S
         self._said, self._known = ("growing" if growing else "idle", ""), True
-        self.row = replace(self.row, state=self._said[0], error="")
+        moved = last_logged(events, utc(time.time()), self.row.last_growth_at)
+        self.row = replace(self.row, state=self._said[0], error="", last_growth_at=moved)
         cursor = self._bytes.cursor(
             self.row.source_id, self._lines, closed=self.ended, skipped=self._skipped, state=state
         )

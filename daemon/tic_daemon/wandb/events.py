@@ -8,6 +8,7 @@ WandbUpload   what the client's own log tells of its uploads
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -148,6 +149,16 @@ class WandbUpload:
 
 
 WandbEvent = WandbRow | WandbRun | WandbRead | WandbUpload
+
+
+def last_logged(events: Iterable[object], now: datetime, before: datetime | None = None) -> datetime | None:
+    """When the newest of the rows was logged, not later than `now`: then the run moved. `before`: as known so far.
+
+    Not when its log grew or was read: the client writes readings of the machine and heartbeats while the trainer hangs,
+    and a history may be read back years later.
+    """
+    stamps = [event.at.stamp for event in events if isinstance(event, WandbRow) and event.at.stamp is not None]
+    return max((min(stamp, now) for stamp in (*stamps, *((before,) if before else ()))), default=None)
 
 
 def row_event(at: At, row: HistoryRow, read_id: str | None = None) -> WandbRow:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from tic_daemon.scan.events import At
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
-from tic_daemon.wandb.events import WandbEvent, WandbRead, WandbRow, WandbRun
+from tic_daemon.wandb.events import WandbEvent, WandbRead, WandbRow, WandbRun, last_logged
 from tic_daemon.wandb.judging import Reading, confirmed, settle, why_blind, why_doubted
 from tic_daemon.wandb.ranges import Ranges
 from tic_daemon.wandb.spooled import Begin, End, Spooled
@@ -158,8 +158,7 @@ class Target:
             bytes_size=self.count,
             state="unreadable" if error else "growing" if self.state == "running" else "idle",
             error=error,
-            last_growth_at=utcnow() if any(isinstance(event, WandbRow) for event in events) else
-            self.source.last_growth_at,
+            last_growth_at=last_logged(events, utcnow(), self.source.last_growth_at),
         )  # fmt: skip
         state = {
             "upto": self.upto, "full_at": int(self.full_at), "final": self.final, "told": self.told,

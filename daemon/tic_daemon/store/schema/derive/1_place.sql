@@ -70,7 +70,8 @@ generation AS MATERIALIZED (
 -- Runs. Order of trust: configuration; what records said; the path or a manifest; the only run of the log's pid on its host
 -- (a worker's .out and .err); the only run of the nearest directory above that knows any, up to the watched root (the
 -- stdout.log beside a stderr.log, the other ranks of a launch; all sources of one W&B run together); W&B's id; in a store
--- that knows no run by name, the only run that the other stores of the workspace know; else the root's base name,
+-- that knows no run by name, the only run that the other stores of the workspace know; a console's then by the processes
+-- that it shows; else the root's base name,
 -- `run_how` = 'us'. Bytes before the first word belong to the first run that was named.
 change AS MATERIALIZED (
     SELECT d.source_id, d.generation, d.byte_offset, d.run, s.host, s.root
@@ -113,7 +114,7 @@ wandb_run AS (
     FROM src s JOIN near_run n ON n.source_id = s.source_id AND n.runs = 1
     WHERE s.wandb_id <> '' AND s.run_hint = '' GROUP BY s.host, s.root, s.wandb_id HAVING count(DISTINCT n.run) = 1
 ),
-run_range AS MATERIALIZED (
+range0 AS MATERIALIZED (
     SELECT g.source_id, g.generation,
         CASE WHEN c.run IS NULL OR lag(c.run) OVER w IS NULL THEN -1 ELSE c.byte_offset END AS from_off,
         coalesce(lead(c.byte_offset) OVER w, 4611686018427387904) AS to_off,
@@ -141,6 +142,25 @@ run_range AS MATERIALIZED (
     LEFT JOIN near_run n ON n.source_id = g.source_id
     LEFT JOIN wandb_run b ON b.host = s.host AND b.root = s.root AND b.wandb_id = s.wandb_id
     WINDOW w AS (PARTITION BY g.source_id, g.generation ORDER BY c.byte_offset)
+),
+-- A driver's console in another watched directory than its workers' logs: it is of the only run of the files of the
+-- processes that it shows, two of them or all. Pids come again, so one of many says nothing.
+console_pid AS MATERIALIZED (
+    SELECT DISTINCT s.source_id, s.host, e.pid FROM src s JOIN seen e ON e.source_id = s.source_id
+    WHERE s.console AND e.proc <> '' AND e.pid IS NOT NULL
+),
+forwarded AS (
+    SELECT c.source_id, min(r.run_id) AS run_id, CASE WHEN bool_and(r.run_how = 'us') THEN 'us' ELSE 'pid' END AS run_how
+    FROM console_pid c
+    JOIN src w ON w.host = c.host AND w.pid = c.pid AND w.single_process AND NOT w.console
+    JOIN range0 r ON r.source_id = w.source_id
+    JOIN (SELECT source_id, count(*) AS pids FROM console_pid GROUP BY source_id) n ON n.source_id = c.source_id
+    GROUP BY c.source_id
+    HAVING count(DISTINCT r.run_id) = 1 AND (count(DISTINCT c.pid) > 1 OR count(DISTINCT c.pid) = min(n.pids))
+),
+run_range AS MATERIALIZED (
+    SELECT r.* REPLACE (coalesce(f.run_id, r.run_id) AS run_id, coalesce(f.run_how, r.run_how) AS run_how)
+    FROM range0 r LEFT JOIN forwarded f ON f.source_id = r.source_id AND r.run_how = 'us'
 ),
 known AS (
     SELECT l.source_id, l.generation, l.proc, l.first_off, l.stamp, l.stamp_utc, coalesce(n.procs, 0) AS procs,

@@ -15,7 +15,9 @@ GROUP BY g.run_id;
 CREATE OR REPLACE VIEW i_run_growth AS
 SELECT r.run_id, bool_and(r.named_by_us) AS named_by_us, max(s.last_growth_at) AS grown_at,
     max(s.last_growth_at) FILTER (WHERE NOT s.console) AS worker_at, max(s.last_growth_at) FILTER (WHERE s.console) AS console_at,
-    bool_and(s.state = 'unreadable') AS unreadable, bool_and(s.state IN ('vanished', 'rotated')) AS gone, count(*) AS sources
+    -- What a server has of a run says nothing of whether its logs are there.
+    coalesce(bool_and(s.state = 'unreadable') FILTER (WHERE s.kind <> 'wandb_api'), false) AS unreadable,
+    coalesce(bool_and(s.state IN ('vanished', 'rotated')) FILTER (WHERE s.kind <> 'wandb_api'), false) AS gone, count(*) AS sources
 FROM (SELECT run_id, source_id, bool_and(run_how = 'us') AS named_by_us FROM i_place GROUP BY run_id, source_id) r
 JOIN b_source s ON s.source_id = r.source_id
 GROUP BY r.run_id;
