@@ -102,6 +102,7 @@ class WandbLocal:
         self._stored = {number: sources[number] for number in ours}
         self._files: dict[str, _Followed] = {}
         self._names: dict[tuple[int, int], str] = {}  # by device and inode
+        self._listing: object = None
         self._found: dict[str, str] = {}
         self._state = threading.Condition()
         self._queue: deque[_Ready] = deque()
@@ -128,7 +129,10 @@ class WandbLocal:
             self._state.notify_all()
 
     def found(self, files: Iterable[tuple[str, str]]) -> None:
-        """The transaction logs that there are: (canonical path, watched root)."""
+        """The transaction logs that there are: (canonical path, watched root). Costs nothing for the same listing."""
+        if files is self._listing:
+            return
+        self._listing = files
         listed = dict(files)
         with self._state:
             if listed != self._found:
@@ -207,7 +211,7 @@ class WandbLocal:
                     self._done = max(self._done, asked)
                     self._state.notify_all()
                     if self._asked == asked:
-                        self._state.wait(EVERY_S / 2)
+                        self._state.wait(EVERY_S / 2 if self._files else None)
 
     def _adopt(self, found: Mapping[str, str]) -> None:
         for path, root in found.items():
