@@ -36,7 +36,7 @@ SELECT n.rec_id, a.axis, count(*) FILTER (v.key <> a.axis AND v.kind <> 'null') 
         CASE v.kind WHEN 'int' THEN CASE WHEN v.value_text IS NOT NULL THEN hash('i', v.value_text) ELSE hash(v.value + 0.0) END WHEN 'number' THEN hash(v.value + 0.0)
              WHEN 'bool' THEN hash('b', v.value) WHEN 'text' THEN hash('t', v.value_text)
              WHEN 'media' THEN 1 WHEN 'json' THEN 1 ELSE hash(v.kind) END) END) AS content,
-    max(CASE WHEN v.key = a.axis AND v.kind IN ('int', 'number') AND v.value = floor(v.value) AND abs(v.value) <= 9007199254740992
+    max(CASE WHEN v.key = a.axis AND v.kind IN ('int', 'number') AND v.value_text IS NULL AND v.value = floor(v.value) AND abs(v.value) <= 9007199254740992
              THEN v.value::BIGINT END) AS step
 FROM t_wandb_new_ n
 JOIN b_wandb_value v ON v.row_id = n.rec_id
