@@ -45,19 +45,16 @@ def merged(framework: str, rows: list[tuple[int, Row]], shared: bool) -> dict[tu
     found: dict[tuple[str, int], dict[str, list[object]]] = {}
     for wandb_step, row in rows:
         steps = KEYS.step_of(framework, {**row, "_step": wandb_step})
+        parts: dict[str, Row] = {}
         for key, value in row.items():
-            axis = KEYS.axis(framework, key)
-            if key == axis or (axis == "_step" and key == "_step"):
-                continue
+            if key != (axis := KEYS.axis(framework, key)):
+                parts.setdefault(axis, {})[key] = value
+        for axis, part in parts.items():
             place = (axis, steps[axis]) if axis in steps else None if shared else ("_step", wandb_step)
-            if place is not None:
-                found.setdefault(place, {}).setdefault(key, []).append(value)
-    # A row of nulls alone says nothing.
-    return {
-        place: held
-        for place, held in found.items()
-        if any(value is not None for values in held.values() for value in values)
-    }
+            if place is not None and any(value is not None for value in part.values()):  # nulls alone say nothing
+                for key, value in part.items():
+                    found.setdefault(place, {}).setdefault(key, []).append(value)
+    return found
 
 
 def twin(

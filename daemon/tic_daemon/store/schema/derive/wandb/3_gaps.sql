@@ -283,8 +283,13 @@ SELECT run_id, wid, attempt, kind, 'wandb_api' AS source, axis, step, '' AS key,
     NULL::TIMESTAMP AS due_at, since, 0 AS nth
 FROM t_wandb_unserved_why_
 UNION ALL
-SELECT run_id, wid, attempt, 'missing', 'wandb_local', axis, step, '', cause, CASE WHEN served THEN 'wandb_api' ELSE 'console' END, evidence, 0, NOT served, due_at, since, 0
-FROM t_wandb_unlogged_
+-- Where the server is read, a step that only a trainer printed may be there: a reading since must say that it is not.
+SELECT u.run_id, u.wid, u.attempt,
+    CASE WHEN u.served OR u.cause = 'dropped_by_sdk' OR NOT f.read OR l.ok_at >= u.due_at THEN 'missing' ELSE 'pending' END,
+    'wandb_local', u.axis, u.step, '', u.cause, CASE WHEN u.served THEN 'wandb_api' ELSE 'console' END, u.evidence, 0, NOT u.served, u.due_at, u.since, 0
+FROM t_wandb_unlogged_ u
+JOIN t_wandb_life_ f ON f.run_id = u.run_id AND f.wid = u.wid
+LEFT JOIN t_wandb_latest_ l ON l.run_id = u.run_id AND l.wid = u.wid
 UNION ALL
 SELECT run_id, NULL, attempt, 'missing', side, axis, step, '', 'not_printed', 'wandb', '', 0, false, due_at, since, 0
 FROM t_wandb_unprinted_
