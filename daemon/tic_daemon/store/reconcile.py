@@ -46,7 +46,9 @@ SLICE_S: Final = 0.1
 LAZY_S: Final = 2.0
 RETRY_S: Final = 60.0
 REST: Final = 20.0
-"""Rests so many times as long as it worked, so that it takes a twentieth of a core at most."""
+"""Rests so many times as long as it worked, so that it takes a twentieth of a core at most; but no longer than
+LONGEST_S, so that a dead uploader shows soon."""
+LONGEST_S: Final = 15.0
 _FOLDER: Final = DERIVE / "wandb"
 _WANDB: Final = frozenset({"wandb_row", "wandb_run", "wandb_read", "wandb_upload"})
 _OTHERS: Final = frozenset(
@@ -163,8 +165,7 @@ class Reconciler:
         Raises:
             duckdb.Error: a statement failed; the transaction must be rolled back, and `forget` called.
         """
-        started = time.monotonic()
-        until = started + SLICE_S
+        began, until = time.thread_time(), time.monotonic() + SLICE_S
         more, self.made = False, 0
         if self._round is None:
             con.execute(f"SET VARIABLE tic_wandb_budget = {BUDGET}")
@@ -177,11 +178,11 @@ class Reconciler:
                 self._round = None
             if time.monotonic() >= until:
                 break
-        took = time.monotonic() - started
-        self._worked += took
+        self._worked += time.thread_time() - began
         self._stale = self._stale or more
         more = more or self._round is not None
-        self._after = time.monotonic() + (0.0 if more else max(LAZY_S, REST * self._worked))
+        rest = 0.0 if more else min(LONGEST_S, max(LAZY_S, REST * self._worked))
+        self._after = time.monotonic() + rest
         return more
 
     # --- units --------------------------------------------------------------------------------------------------------
