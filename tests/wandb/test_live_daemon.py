@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import Watcher, ask, tic, wait_until
+from tests.wandb.conftest import RealLogs
+from tic_daemon import watch
+from tic_daemon.config import Config
+from tic_daemon.sources import wandb_local
+from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
 
 _SCRIPT = """
@@ -83,3 +89,26 @@ def test_kill_9_of_the_daemon_in_mid_read_loses_and_doubles_nothing(tmp_path: Pa
     assert ask(store, "SELECT arg_max(state, rec_id), arg_max(exit_code, rec_id) FROM wandb_run") == [("failed", 7)]
     assert ask(store, "SELECT attempt, exit_code FROM attempts") == [(1, 7)]
     assert ask(store, "SELECT count(*) FROM source_gap WHERE prov IS NULL") == [(0,)]
+
+
+def test_a_commit_takes_in_no_more_than_its_share_of_a_history(
+    real_logs: RealLogs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A history that is there all at once comes in with many commits, so that other lines wait for none of them long."""
+    monkeypatch.setattr(wandb_local, "VALUES", 20)
+    root = tmp_path / "job"
+    shutil.copytree(real_logs.killed.parent, root / "wandb" / real_logs.killed.parent.name)
+    daemon = watch.Daemon([root], Config(base=root, host="n"), StoreLayout.find(root), listen=None)
+    try:
+        daemon._wandb.start()
+        until = time.monotonic() + 60
+        while not (daemon._begun and daemon._wandb.drained() and not daemon._pending):
+            assert time.monotonic() < until
+            daemon._tick()
+        cursor = daemon._writer.reader_cursor()
+        values = [n for (n,) in cursor.execute("SELECT count(*) FROM wandb_value GROUP BY observed_at").fetchall()]
+        (most,) = cursor.execute("SELECT max(keys) FROM wandb_row").fetchone() or (0,)
+        cursor.close()
+    finally:
+        daemon._close()
+    assert sum(values) > 100 and max(values) <= 2 * (20 + most)  # a delta, and the one that goes over the mark
