@@ -374,7 +374,7 @@ def test_json_lines(tmp_path: Path) -> None:
         (side,) = found.sides
         assert side.provenance == "json_exact_f32" and side.sequences["3"].logprobs.element.name == "float32"
         assert numbers(side, "3")[0] == -0.5 and np.isnan(numbers(side, "3")[1]), "null is a value that is not finite"
-    with Reading(_lines(tmp_path / "brace.jsonl", {"meta": {}, **one})) as found:
+    with Reading(_lines(tmp_path / "brace.jsonl", {"met": {}, **one})) as found:
         assert found.sides[0].reader == "jsonl", "its ninth byte is that of a safetensors file's header"
     with Reading(_lines(tmp_path / "b.jsonl", {**one, "logprobs": [-0.1, -1]})) as found:
         assert found.sides[0].provenance == "unknown" and numbers(found.sides[0], "3") == [-0.1, -1]
