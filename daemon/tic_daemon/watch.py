@@ -446,7 +446,7 @@ class Daemon:
             log.warning("left out: %d logs are not read to their ends; the next start goes on", self._follower.behind())
         ending.stage = "reading W&B histories"
         until = time.monotonic() + min(WANDB_API_S, ending.left() - SWEEP_RESERVE_S)
-        self._read_wandb(lambda: time.monotonic() >= until)
+        self._read_wandb(lambda: ending.hurried or time.monotonic() >= until)
         ending.stage = "committing the last lines"
         kept = self._keep(lambda: ending.left() <= COMMIT_RESERVE_S)
         if kept and ending.left() > 0:
