@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -119,16 +120,22 @@ GAPS = "SELECT kind, source, first_step, last_step, cause FROM wandb_gaps WHERE 
 
 def test_killed_then_resumed_behind_its_last_step(site: Site) -> None:
     workspace = site.watch("ws")
-    site.train(workspace, "cut", 0, 30, pause=0.02, kill=0.05)
-    before = site.steps("cut")
+    site.train(workspace, "cut", 0, 30, pause=0.02, kill=1.5)
     site.train(workspace, "cut", 10, 40, pause=0.02, resume="must")
-    dropped = set(range(10, max(before) + 1))
-    rows = until(
-        workspace,
-        GAPS,
-        lambda rows: {step for row in rows for step in range(int(str(row[2])), int(str(row[3])) + 1)} >= dropped,
-    )
+    dropped = {
+        int(json.loads(line)["step"])
+        for log in (workspace / "wandb").glob("run-*/logs/debug-internal.log")
+        for line in log.read_text().splitlines()
+        if "ignoring partial history record" in line
+    }
+    assert dropped and dropped == set(range(10, 10 + len(dropped)))
+
+    def found(rows: list[tuple[object, ...]]) -> bool:
+        return {step for row in rows for step in range(int(str(row[2])), int(str(row[3])) + 1)} == dropped
+
+    rows = until(workspace, GAPS, found, 90)
     assert {row[4] for row in rows} == {"dropped_by_sdk"}
-    assert {step for row in rows for step in range(int(str(row[2])), int(str(row[3])) + 1)} == dropped
-    ahead = "SELECT count(*) FROM wandb_gaps WHERE source = 'wandb_api' AND confirmed"
-    assert until(workspace, ahead, lambda rows: True) == [(0,)]
+    assert site.steps("cut") == set(range(40))
+    reads = "SELECT count(*) FROM step_coverage WHERE source = 'wandb_api' AND state = 'ok'"
+    until(workspace, reads, lambda rows: rows == [(40,)])
+    until(workspace, GAPS, found)
