@@ -247,3 +247,32 @@ def test_a_value_that_changes_all_the_time_does_not_make_the_table_large(tmp_pat
     con.close()
     writer.close()
     assert kept is not None and kept[0] <= 1002
+
+
+def test_a_state_of_long_ago_is_known_from_the_first_record_on(tmp_path: Path) -> None:
+    """What a log says of itself is asked once a record is of it, also where that comes long after, and after a restart."""
+    engine, other = Log("engine.log", single_process=True), Log("other.log", single_process=True)
+    engine.state("", "graph")
+    other.state("", "eager")
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    writer.commit([engine.delta(), other.delta()])
+    writer.settle_if_due(now=True)
+    said = "SELECT value, graph_mode FROM mismatches ORDER BY value"
+    con = writer.reader_cursor()
+    engine.events.clear()
+    other.events.clear()
+    engine.record("", 1.0)
+    writer.commit([engine.delta()])
+    assert con.execute(said).fetchall() == [(1.0, "graph")]
+    con.close()
+    writer.close()
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    con = writer.reader_cursor()
+    assert con.execute(said).fetchall() == [(1.0, "graph")]
+    other.record("", 2.0)
+    writer.commit([other.delta()])
+    assert con.execute(said).fetchall() == [(1.0, "graph"), (2.0, "eager")]
+    asked = con.execute("SELECT DISTINCT source_id FROM i_voice WHERE recorded").fetchall()
+    con.close()
+    writer.close()
+    assert len(asked) == 2

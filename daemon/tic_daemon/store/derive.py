@@ -78,6 +78,10 @@ class Derived:
         self._lazy_after = 0.0
         self._living = False  # engines have told of their weights
         self._telling = False  # some process has told of its execution state, or of its weights
+        self._recorded: set[tuple[object, ...]] = (
+            set()
+        )  # (source, generation, proc) of records seen since states were asked
+        self._looked = 0  # up to this rec_id
         self._unasked = False  # which state is in force waits to be asked
         self._stale = False  # what is wrong with engines' weights waits to be asked
         self._asked = 0  # how often something was asked that 5_stand.sql is made of
@@ -135,6 +139,7 @@ class Derived:
         self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
         self._living, self._telling = _any_of(con, ["t_life_"]), _any_of(con, _STATE_TABLES)
+        self._recorded, self._looked = set(), _newest(con)
 
     def rules_changed(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """After the rules of faults changed: all anew, if there are faults or a failure stands. Raises StoreError."""
@@ -180,7 +185,8 @@ class Derived:
             self.waiting = self._stale = True  # a use may show a finding; nothing locks by it
         told = bool(_STATE_TABLES & names)
         self._telling = self._telling or told
-        if place and self._telling:
+        first = self._telling and "mismatch" in names and self._first_records(con)
+        if first or (place and self._telling):
             self._ask_states(con, now)
         if told:
             self.waiting = self._unasked = True  # beside a number, no part of its verdict
@@ -200,6 +206,7 @@ class Derived:
     def forget(self) -> None:
         """After a transaction that was rolled back: nothing is known of what the tables hold."""
         self._prints = {}
+        self._recorded, self._looked = set(), 0
         self.wandb.forget()
 
     def _settle_lock(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
@@ -226,6 +233,17 @@ class Derived:
         self._store(con, self._in_force, now)
         self._asked += 1
         self._unasked = False
+
+    def _first_records(self, con: duckdb.DuckDBPyConnection) -> bool:
+        """Whether a process has its first record since states were asked: from now on its own are asked."""
+        rows = con.execute(
+            "SELECT source_id, generation, proc, max(rec_id) FROM mismatch WHERE rec_id > ? GROUP BY ALL",
+            [self._looked],
+        ).fetchall()
+        before = len(self._recorded)
+        self._recorded.update(row[:3] for row in rows)
+        self._looked = max([self._looked, *(row[3] for row in rows)])
+        return len(self._recorded) > before
 
     def _place_all(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """Where records can stand, after anything that it is made of."""
@@ -271,6 +289,11 @@ def _any_of(con: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
     parts = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)  # noqa: S608
     row = con.execute(f"SELECT {parts}").fetchone()
     return bool(row and row[0])
+
+
+def _newest(con: duckdb.DuckDBPyConnection) -> int:
+    row = con.execute("SELECT coalesce(max(rec_id), 0) FROM mismatch").fetchone()
+    return int(row[0]) if row else 0
 
 
 def _derived(con: duckdb.DuckDBPyConnection) -> list[str]:

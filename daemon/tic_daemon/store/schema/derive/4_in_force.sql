@@ -42,14 +42,22 @@ counted AS (
         ON m.source_id = p.source_id AND m.generation = p.generation AND m.proc = p.proc
     LEFT JOIN several s ON s.source_id = p.source_id AND s.generation = p.generation
     WINDOW log AS (PARTITION BY p.source_id, p.generation)
+),
+spoken AS (
+    SELECT source_id, generation, proc,
+        CASE WHEN single OR procs <= 1 THEN ''
+             WHEN several THEN CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) WHEN proc = '' THEN 'unknown' ELSE proc END
+             WHEN is_member OR ((proc = '' OR proc LIKE 'rank:%') AND others = 0 AND members > 0) THEN ''
+             WHEN proc = '' THEN 'unknown'
+             ELSE proc END AS voice
+    FROM counted
 )
-SELECT source_id, generation, proc,
-    CASE WHEN single OR procs <= 1 THEN ''
-         WHEN several THEN CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) WHEN proc = '' THEN 'unknown' ELSE proc END
-         WHEN is_member OR ((proc = '' OR proc LIKE 'rank:%') AND others = 0 AND members > 0) THEN ''
-         WHEN proc = '' THEN 'unknown'
-         ELSE proc END AS voice
-FROM counted;
+-- recorded: some record is of this voice. Of any other nobody asks what its own log says: after weeks, a million states.
+SELECT s.source_id, s.generation, s.proc, s.voice,
+    bool_or(r.proc IS NOT NULL) OVER (PARTITION BY s.source_id, s.generation, s.voice) AS recorded
+FROM spoken s
+LEFT JOIN (SELECT DISTINCT source_id, generation, proc FROM b_mismatch WHERE source_id IN (SELECT source_id FROM telling)) r
+    ON r.source_id = s.source_id AND r.generation = s.generation AND r.proc = s.proc;
 
 -- What voices of the rollout observed, by time: one row where one's value changes. Settings that last, and the weights: what kind
 -- a batch was, and a hit rate over a window, say nothing about another process' moment.

@@ -82,7 +82,7 @@ LEFT JOIN i_finding_span ft ON ft.axis = 'time' AND ft.key = h.f_zone AND h.at_u
 
 -- Execution state as a change log by place, all fields at once: one row a change, with the values in force after it.
 -- Only observed values count. A change that only claims leaves what was observed before it in force. Lines of one voice
--- (derive/4_in_force.sql) change its state and no other's.
+-- (derive/4_in_force.sql) change its state and no other's; those that no record is of are left out.
 CREATE OR REPLACE VIEW i_state_at AS
 WITH change AS (
     SELECT source_id, generation, proc, byte_offset, field, observed AS value FROM b_exec_state
@@ -99,7 +99,8 @@ wide AS (
         max(c.value) FILTER (WHERE c.field = 'weight_phase') AS weight_phase
     FROM change c
     LEFT JOIN i_voice v ON v.source_id = c.source_id AND v.generation = c.generation AND v.proc = c.proc
-    WHERE v.voice IS DISTINCT FROM 'unknown'
+    WHERE v.voice IS DISTINCT FROM 'unknown' AND coalesce(v.recorded, true)
+        AND c.source_id IN (SELECT source_id FROM i_voice WHERE recorded)
     GROUP BY c.source_id, c.generation, coalesce(v.voice, c.proc), c.byte_offset
 )
 SELECT source_id, generation, voice, byte_offset AS from_off,
