@@ -84,9 +84,7 @@ class Reading:
             from tic_daemon.compare.parquetfile import miles_columns  # noqa: PLC0415  it loads pyarrow
 
             return (self._one(file, "miles-columns", miles_columns(file), "cast_f32", frameworks.ROLLOUT),)
-        if (
-            head[4:9] == b"\0\0\0\0{"
-        ):  # a header's length in eight bytes, below the four gigabytes that it may not reach
+        if head[4:9] == b"\0\0\0\0{":  # the length of a header, below four gigabytes
             return (self._one(file, "safetensors", plainfiles.safetensors(file), "native"),)
         if head.lstrip()[:1] == b"{":
             return self._lines(plainfiles.lines(file), [file])
