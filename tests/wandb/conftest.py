@@ -66,17 +66,19 @@ def real_logs(tmp_path_factory: pytest.TempPathFactory) -> RealLogs:
         **os.environ, "WANDB_DIR": str(home), "HOME": str(home), "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false",
         "WANDB_X_TRANSACTION_LOG_FLUSH_INTERVAL": "0.2",
     }  # fmt: skip
+    def log(name: str) -> Path:
+        (path,) = (home / "wandb").glob(f"offline-run-*/run-{name}.wandb")
+        return path
+
     process = subprocess.Popen(
         [sys.executable, "-c", _SCRIPT], env=env, cwd=home, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    time.sleep(0.5)
+    until = time.monotonic() + 30  # the client's core writes when it gets to it
+    while log("killed").stat().st_size < 66_000 and time.monotonic() < until:
+        time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(10)
     process.stdout.close()
-
-    def log(name: str) -> Path:
-        (path,) = (home / "wandb").glob(f"offline-run-*/run-{name}.wandb")
-        return path
 
     return RealLogs(home / "wandb", log("rich"), log("small"), log("killed"))
