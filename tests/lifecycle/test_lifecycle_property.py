@@ -214,6 +214,27 @@ def told(
     return found, {r[:2]: r[3] for r in records}
 
 
+STATE = ("graph_mode", "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase")
+
+
+def in_force(world: World, run: str) -> dict[tuple[str, int], dict[str, str]]:
+    """(path, offset) of a number in the log of one vLLM server -> what the server's lines before it observed last."""
+    found = {}
+    for file in world.files:
+        if file.traits.get("console") or not any(line.startswith("(APIServer pid=") for line in file.lines):
+            continue
+        source, last = Source_(file, run), {}
+        # A record is told when the line behind it shows that it is whole.
+        for event in sorted(source.until(len(source.data)).events, key=lambda event: event.at.byte_offset):
+            if isinstance(event, ExecState) and event.observed is not None:
+                last[event.field] = event.observed
+            elif isinstance(event, WeightPhase) and event.track == "residency":
+                last["weight_phase"] = event.phase
+            elif isinstance(event, Mismatch):
+                found[source.row.path, event.at.byte_offset] = {f: v for f, v in last.items() if f in STATE}
+    return found
+
+
 def check(store: Store, seed: int) -> list[dict[tuple[str, str, int], object]]:
     rng = random.Random(seed)
     number = next(store.numbers)
@@ -229,6 +250,9 @@ def check(store: Store, seed: int) -> list[dict[tuple[str, str, int], object]]:
     for world, run in runs:
         expected = defined(world, run + "a")
         assert told(rows["lifecycle_findings", run + "a"], rows["mismatches", run + "a"]) == expected, (seed, run)
+        beside = {row[:2]: dict(zip(STATE, row[4:9], strict=True)) for row in rows["mismatches", run + "a"]}
+        for place, state in in_force(world, run + "a").items():
+            assert {field: beside[place][field] for field in state} == state, (seed, run, place)
         for view in VIEWS:
             one, other = (rows[view, run + end] for end in "ab")
             renamed = [tuple(str(v).replace(run + "b", run + "a") for v in row) for row in other]

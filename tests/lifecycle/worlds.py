@@ -53,6 +53,7 @@ SGLANG = {
     "use": "Decode batch, #running-req: 31, #token: 40112, token usage: 0.07, cuda graph: {graph}, gen throughput (token/s): 2312.11, #queue-req: 0",
     "prefill": "Prefill batch, #new-seq: 4, #new-token: 2101, #cached-token: {gen}, token usage: 0.08, #running-req: 35, #queue-req: 2",
 }  # fmt: skip
+SAID_BY_MUTE = {"refused", "updated", "http2", "http0", "released", "resumed"}
 CYCLES = {
     "vllm": [
         ["sleep2", "slept", "http2", "weights", "reloading", "reloaded", "kv", "reset", "use"], ["sleep1", "slept", "wake", "use"],
@@ -93,6 +94,7 @@ def clock(second: int) -> str:
 class Maker:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
+        self.moments: list[int] = []  # at which engines print
         self.pids = iter(range(self.rng.randint(1000, 4000), 9999))
 
     def chance(self, p: float) -> bool:
@@ -104,12 +106,16 @@ class Maker:
     def script(self, engine: str) -> Iterator[str]:
         """What an engine does: cycles with lines dropped, and others between."""
         everything = list(VLLM if engine == "vllm" else SGLANG)
-        yield "new"
-        yield "loaded"
+        mute = self.chance(0.15)  # at level WARN
+        if not mute:
+            yield "new"
+            yield "loaded"
         for _ in range(self.rng.randint(1, 5)):
             for op in self.rng.choice(CYCLES[engine]):
-                if self.chance(0.85):
+                if self.chance(0.85) and (not mute or op in SAID_BY_MUTE):
                     yield op
+                if mute:
+                    continue
                 if self.chance(0.1):
                     yield self.rng.choice(everything)
                 if self.chance(0.15):
@@ -125,6 +131,7 @@ class Maker:
     def times(self) -> Iterator[int]:
         at = self.rng.randint(0, 200)
         while True:
+            self.moments.append(min(at, 3590))
             yield min(at, 3590)
             at += self.rng.choice((0, 1, 5, 20, 60))
 
@@ -185,9 +192,13 @@ class Maker:
         if ranks == [""] and self.chance(0.5):
             traits |= {"single_process": True, "pid": next(self.pids)}
         file, prints_steps = File(name, host, [], traits), self.chance(0.7)
-        at, step = self.rng.randint(0, 300), self.rng.randint(1, 4)
-        while at < 3500:
+        at, step, end = self.rng.randint(0, 300), self.rng.randint(1, 4), self.rng.choice((900, 3500))
+        while at < end:
             for _ in range(self.rng.choice((0, 1, 1, 2))):
+                # As near to what the engine does as clocks and stamps are apart.
+                near = [moment for moment in self.moments if at <= moment < at + 300]
+                if near and self.chance(0.5):
+                    at = max(at, self.rng.choice(near) + self.rng.randint(-4, 4))
                 stamp = f"[2026-11-29 {clock(at)}] trainer.py:231 - " if self.chance(0.6) else ""
                 told = self.number(step if self.chance(0.5) else None)
                 file.lines.append(self.rng.choice(ranks) + stamp + told)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.examples import examples
 from tests.scan.support import TRAITS, of, opened, scan, scanner
 from tic_daemon.errors import RuleError
-from tic_daemon.scan.events import WeightPhase
+from tic_daemon.scan.events import Fault, WeightPhase
 from tic_daemon.scan.rules import RuleSet, read_pack
 
 LOG = Path(__file__).parents[1] / "corpus" / "real_vllm" / "vllm-0.32.0-cpu.log"
@@ -116,6 +116,23 @@ def test_in_any_pieces_with_restarts_between(data: st.DataObject) -> None:
         found += source.feed(b"".join(text[start:stop]))
         state = source.state()
     assert found == expected and state == whole.state()
+
+
+STOPPED = "(APIServer pid=25083) INFO 11-30 10:40:04 [launcher.py:254] [shutdown] API server: shutdown triggered\n"
+DIED = """(APIServer pid=25083) ERROR 11-30 10:40:04 [async_llm.py:906] AsyncLLM output_handler failed.
+(APIServer pid=25083) ERROR 11-30 10:40:04 [async_llm.py:906] Traceback (most recent call last):
+(APIServer pid=25083) ERROR 11-30 10:40:04 [async_llm.py:906]   File "/v/vllm/v1/engine/async_llm.py", line 849, in output_handler
+(APIServer pid=25083) ERROR 11-30 10:40:04 [async_llm.py:906] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.
+"""
+
+
+def test_the_engine_of_a_server_that_was_told_to_stop_died_of_nothing() -> None:
+    """Captured: vllm serve 0.32.0 on a CPU, after SIGTERM."""
+    dead = [(fault.kind, fault.verdict) for fault in of(scan(STOPPED + DIED), Fault)]
+    assert ("vllm.engine_dead", "mention") in dead and all(verdict != "confirmed" for _, verdict in dead)
+    assert ("vllm.engine_dead", "confirmed") in [(fault.kind, fault.verdict) for fault in of(scan(DIED), Fault)]
+    again = STOPPED + NEW + "\n" + DIED
+    assert ("vllm.engine_dead", "confirmed") in [(fault.kind, fault.verdict) for fault in of(scan(again), Fault)]
 
 
 @pytest.mark.parametrize("name", ["mine.none", "cuda.illegal_address"])

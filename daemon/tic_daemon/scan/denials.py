@@ -2,7 +2,7 @@
 
 vLLM prints that it fell asleep also where the worker has just warned that sleep mode is not supported and does nothing;
 SGLang answers 200 to a release of memory that its own arguments have switched off. A `context` rule with `denies` names
-the rules whose hits are then passed over:
+the rules whose hits are then passed over; a fault's becomes a mention, and only of one that never locks:
 
     denies_for = "process"   until a new engine begins in this log
     denies_for = "next"      the next hit of each, if no other line of the lifecycle comes first

@@ -371,6 +371,8 @@ class PieceReader:
             quoted=quoted is not None and piece.offset - quoted <= QUOTE_BYTES,
             no_cuda=without_cuda(actor, line, traits), foreign_rank=foreign,
         )  # fmt: skip
+        if self.state.denials.of(rule, piece.key):
+            judged = MENTION
         at = piece.at(rule.stream, groups if judged != MENTION else yields.NO_GROUPS)
         self.events.append(
             Fault(

@@ -128,9 +128,9 @@ class RuleSet:
                 home[rule.name] = pack.path
         for rule in rules.values():
             for name in rule.denies:
-                if name not in rules or rules[name].yields == "fault":
-                    what = "a fault" if name in rules else "a rule that does not exist"
-                    raise _refuse(home[rule.name], rule.name, f"denies {what}: {name}", "name rules that yield a state")
+                if name not in rules or rules[name].locks != "never":
+                    what = "a fault that may lock" if name in rules else "a rule that does not exist"
+                    raise _refuse(home[rule.name], rule.name, f"denies {what}: {name}", "name rules that never lock")
         return cls(tuple(sorted(rules.values(), key=lambda rule: rule.order)), packs)
 
     def fault_rules(self) -> list[FaultRule]:

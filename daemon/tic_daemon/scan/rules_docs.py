@@ -58,7 +58,7 @@ KEY_TEXTS: Final[Mapping[str, str]] = {
     "level": "template: sleep level, tags, count",
     "version": "template: weight version as printed",
     "duration": "template: seconds",
-    "denies": "of context: names of rules whose hits say nothing after this line",
+    "denies": "of context: names of rules whose hits say nothing after this line; of faults only such as never lock",
     "denies_for": "`process` (default): until a new engine begins in this log. `next`: the next hit of each",
     "seconds": "template: seconds",
     "cold": "true: a cold start",
