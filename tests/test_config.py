@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tic_daemon.config import Config, LockConfig, PollConfig, glob_match, load_config, parse_config, zone_offset
+from tic_daemon.config import (
+    Config,
+    LockConfig,
+    PollConfig,
+    ResultsConfig,
+    glob_match,
+    load_config,
+    parse_config,
+    zone_offset,
+)
 from tic_daemon.errors import ConfigError
 
 FULL = """\
@@ -43,6 +52,9 @@ console = false
 network = false
 framework = "verl"
 
+[results]
+hosts = ["node17", "login1"]
+
 [[run]]
 name = "old"
 path = "jobs/**"
@@ -58,12 +70,16 @@ def test_everything_said_is_kept() -> None:
     assert config.base == Path("/w") and config.file == Path("/w/tic.toml")
     assert config.state_dir == Path("/w/.tic-elsewhere")
     assert (config.who, config.host) == ("mkl", "node17")
+    assert (
+        config.results.hosts == ("node17", "login1") and config.results.on("login1") and not config.results.on("node1")
+    )
+    assert ResultsConfig().on("any") and not ResultsConfig(watch=False).on("any")
     assert config.include == ("**/*.trace",) and config.exclude == ("**/tb/**",)
     assert config.rules == (Path("/w/my-rules"), Path("/etc/tic/rules"))
     assert config.poll == PollConfig(sweep_s=2, network_threads=4)
     assert config.lock == LockConfig(margin_s=0.5, staleness=3)
     assert [(s.path, s.line) for s in config.sources] == [("logs/**", 16), ("logs/trainer*.log", 21)]
-    assert [(r.name, r.line) for r in config.runs] == [("old", 32), ("new", 36)]
+    assert [(r.name, r.line) for r in config.runs] == [("old", 35), ("new", 39)]
 
 
 def test_later_entries_win_key_by_key() -> None:

@@ -178,9 +178,19 @@ class WandbConfig:
 
 @dataclass(frozen=True, slots=True)
 class ResultsConfig:
-    """Results directories (sources/results.py). `watch` false: no manifest is read and nothing is hashed."""
+    """Results directories (sources/results.py).
+
+    Attributes:
+        watch: false: no manifest is read and nothing is hashed.
+        hosts: only the daemons on these hosts do; empty: all. Of many nodes on one shared directory one is enough.
+    """
 
     watch: bool = True
+    hosts: tuple[str, ...] = ()
+
+    def on(self, host: str) -> bool:
+        """Whether the daemon on `host` looks at results."""
+        return self.watch and (not self.hosts or host in self.hosts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +328,7 @@ def parse_config(text: str, file: Path) -> Config:
             runs=tuple(WandbRunConfig(**entry) for entry in reader.entries(data, "wandb_run", _WANDB_RUN)),
             keys=keys.load(data, str(file)),
         ),
-        results=ResultsConfig(**reader.section(data, "results", _RESULTS)),
+        results=_results(reader.section(data, "results", _RESULTS)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -462,7 +472,7 @@ _LOCK: dict[str, _Kind] = {
 _ENDPOINT: dict[str, _Kind] = {"listen": _Kind("address")}
 _STORE: dict[str, _Kind] = {"local_dir": _TEXT, "snapshot_s": _Kind("number", 0, 86400)}
 _GPU: dict[str, _Kind] = {"watch": _TRUTH, "every_s": _Kind("number", 1, 3600)}
-_RESULTS: dict[str, _Kind] = {"watch": _TRUTH}
+_RESULTS: dict[str, _Kind] = {"watch": _TRUTH, "hosts": _TEXTS}
 _SOURCE: dict[str, _Kind] = {
     **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
     "role": _Kind("text", values=ROLES),
@@ -548,6 +558,10 @@ class _Reader:
 
 def _words(kind: _Kind) -> str:
     return "a list of texts" if kind.type == "texts" else str(kind)
+
+
+def _results(said: Mapping[str, Any]) -> ResultsConfig:
+    return ResultsConfig(said.get("watch", True), tuple(said.get("hosts", ())))
 
 
 def _endpoint(said: Mapping[str, Any]) -> EndpointConfig:

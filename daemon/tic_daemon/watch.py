@@ -178,7 +178,7 @@ class Daemon:
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
-        self._watch_results = config.results.watch
+        self._watch_results = config.results.on(config.host)
         known = self._writer.results() if self._watch_results else []
         self._results = Results(config.host, config.run_for, known, self._follower.wake)
         self._smi_files = SmiFiles(

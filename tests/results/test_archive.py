@@ -570,6 +570,19 @@ def test_a_manifest_that_cannot_be_read_is_tried_again_when_it_changes(world: Wo
     world.look()
     assert ("manifest_malformed", "results/r1/manifest.json", "") in world.gaps()
     assert world.states() == {"a.pt": "changed"}
+    world.again()
+    odd = os.fsdecode(b"\xff.pt")
+    put(path.parent / odd, b"1")
+    manifest(path.parent, {"a.pt": b"2", odd: b"1"}, OLD + 3)
+    world.look()
+    put(path, "{", OLD + 4)
+    world.again()
+    world.look()
+    assert world.states() == {"a.pt": "verified", "\\udcff.pt": "verified"}
+    put(path.parent / odd, b"9", OLD + 4)
+    world.again()
+    world.look()
+    assert world.states() == {"a.pt": "verified", "\\udcff.pt": "changed"}
 
 
 def test_a_manifest_that_became_something_else_is_no_stranger(world: World) -> None:

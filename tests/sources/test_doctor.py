@@ -102,6 +102,8 @@ def test_which_results_are_read(tree: Path) -> None:
     assert "\nresults: 2 named as a manifest, 1 INDEX.md\n" in doctor.as_text(report)
     off = replace(config(tree), results=ResultsConfig(watch=False))
     assert "not watched" in json.loads(doctor.as_json(doctor.examine([tree], off)))["results"]
+    elsewhere = replace(config(tree), results=ResultsConfig(hosts=("g",)))
+    assert doctor.examine([tree], elsewhere).results == "not watched on h: tic.toml, [results] hosts"
 
 
 def test_limits_that_do_not_fit_are_named() -> None:

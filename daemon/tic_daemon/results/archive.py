@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -159,13 +160,19 @@ class Archive:
             return False
         run, how = self._run(control.path, said.run, "manifest")
         problems = [*said.problems, *_identity(control.path, said.run)]
+        before = self._files.get(clean_text(control.path))
         if said.readable:
             row = self._row(control, read, run, how, said)
-            before = self._files.get(row.path)
             if before is not None and before.digest != row.digest:
                 self._overwritten(control, before, row, said.entries, tell)
             self._tell_file(row, tell)
             problems += self._entries(control, read, row, said.entries, "the manifest", tell)
+        elif before is not None and before.present:  # what it named as long as it could be read is watched on
+            run = before.run
+            if not self._shelf.entries(control.path):
+                rows = [row for row in self._shelf.known(before.path).values() if row.named]
+                entries = [Entry(row.name, _raw(row.path), row.expected_size, row.expected_sha256) for row in rows]
+                problems += self._entries(control, read, before, entries, "the manifest", tell)
         self._gaps.put(control.path, control.root, run, _MANIFEST_GAPS, problems, tell)
         return True
 
@@ -283,6 +290,13 @@ def _identity(path: str, said: str) -> list[Problem]:
     if not said or not told or said == told:
         return []
     return [Problem("identity", "", f"it says run {said}, and lies under run {told}")]
+
+
+def _raw(path: str) -> str:
+    """A path that the store keeps, as the file system has it: bytes that are no UTF-8 are escaped in the store."""
+    if os.path.lexists(path):
+        return path
+    return re.sub(r"\\ud([cd][0-9a-f]{2})", lambda match: chr(0xD000 + int(match[1], 16)), path)
 
 
 def _listed(names: list[str]) -> str:

@@ -109,7 +109,7 @@ def examine(roots: Sequence[Path], config: Config) -> Report:
         limits,
         tuple(rank_groups(survey.candidates)),
         in_words(config.gpu.every_s) if config.gpu.watch else "not watched: tic.toml, [gpu] watch = false",
-        _results(survey) if config.results.watch else "not watched: tic.toml, [results] watch = false",
+        _results(survey, config),
         tuple(_wandb_logs(survey, config)),
     )
 
@@ -120,8 +120,12 @@ def _wandb_logs(survey: Survey, config: Config) -> Iterator[tuple[str, str, str]
             yield (path, *run_named(file, config.run_for))
 
 
-def _results(survey: Survey) -> str:
-    """Which manifests, sidecars and pages are read."""
+def _results(survey: Survey, config: Config) -> str:
+    """Which manifests, sidecars and pages are read, or why none is."""
+    if not config.results.watch:
+        return "not watched: tic.toml, [results] watch = false"
+    if not config.results.on(config.host):
+        return f"not watched on {config.host}: tic.toml, [results] hosts"
     kinds = Counter(layout.kind_of(path) for path, _ in survey.result_files)
     if not kinds:
         return "no manifest, sidecar or index of results found"
@@ -153,7 +157,7 @@ def as_json(report: Report) -> str:
             "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in report.mounts],
             "limits": {**asdict(report.limits), "problems": report.limits.problems()},
             "gpus": printable(report.gpus),
-            "results": report.results,
+            "results": printable(report.results),
             "ranks": [{**asdict(group), "missing": group.missing} for group in report.ranks],
         },
         indent=1,
@@ -187,7 +191,7 @@ def as_text(report: Report) -> str:
         hint = " (a log on a node's own disk needs a daemon on that node)"
         state = f"not watched: {_spans(group.missing)}{hint}" if group.missing else "all watched"
         lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
-    lines += ["", f"results: {report.results}", "", f"GPUs: {_safe(report.gpus)}"]
+    lines += ["", f"results: {_safe(report.results)}", "", f"GPUs: {_safe(report.gpus)}"]
     limits = report.limits
     lines += [
         "",
