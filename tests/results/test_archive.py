@@ -376,6 +376,30 @@ def test_who_names_the_run(world: World) -> None:
     assert {(row.run, row.run_how) for row in world.newest(ArtifactRow).values()} == {("from-config", "config")}
 
 
+def test_a_sidecar_of_one_file_is_its_manifest(world: World) -> None:
+    run = world.root / "results" / "r1"
+    for name in ("a.pt", "b.pt", "c.pt"):
+        put(run / name, b"1")
+    meta = put(run / "a.pt.meta.json", json.dumps({"size": 1, "sha256": sha(b"1"), "policy_version": 3, "step": 5}))
+    put(run / "b.pt.meta.json", json.dumps({"basis": "raw"}))
+    put(run / "c.pt.meta.json", json.dumps({"size": "1"}))
+    put(run / "d.pt.meta.json", json.dumps({"sha256": sha(b"1"), "token": "hf_x"}))
+    world.look()
+    assert world.states() == {"a.pt": "verified", "d.pt": "missing"}
+    row = world.newest(ArtifactRow)["h", str(meta), str(run / "a.pt")]
+    assert (row.run, row.step, row.policy) == ("r1", 5, "3")
+    assert {(kind, path) for kind, path, _ in world.gaps()} == {
+        ("meta_malformed", "results/r1/c.pt.meta.json"), ("meta_secret", "results/r1/d.pt.meta.json"),
+    }  # fmt: skip
+    put(run / "a.pt", b"2", OLD + 1)
+    world.again()
+    world.look()
+    assert world.states()["a.pt"] == "changed"
+    meta.unlink()
+    world.look()
+    assert ("manifest_missing", "results/r1/a.pt.meta.json", "") in world.gaps()
+
+
 def test_another_run_than_its_place_says(world: World) -> None:
     run = world.root / "results" / "r1"
     put(run / "a.pt", b"1")

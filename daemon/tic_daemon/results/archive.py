@@ -33,7 +33,17 @@ from tic_daemon.store.rows import ArtifactRow, ResultFileRow, ResultGapRow, Resu
 _MANIFEST_GAPS: Final = frozenset(
     {"manifest_malformed", "manifest_empty", "manifest_missing", "result_unreadable", "identity", "too_many"}
 )
-_META_GAPS: Final = frozenset({"meta_malformed", "meta_incomplete", "meta_secret", "identity", "result_unreadable"})
+_META_GAPS: Final = frozenset(
+    {
+        "meta_malformed",
+        "meta_incomplete",
+        "meta_secret",
+        "manifest_missing",
+        "identity",
+        "too_many",
+        "result_unreadable",
+    }
+)
 
 Tell = Callable[[ResultRow], None]
 
@@ -200,14 +210,24 @@ class Archive:
 
     def _sidecar(self, control: _Control, read: _Read, tell: Tell, *, fresh: bool) -> bool:
         """False: it may still be written."""
-        said = sidecar.read(read.data[: sidecar.MAX_BYTES] if not read.cut else b"")
+        said = sidecar.read(read.data if not read.cut else b"")
         if not said.readable and fresh:
             return False
         run, how = self._run(control.path, said.run, "meta")
+        problems = [*said.problems, *_identity(control.path, said.run)]
         if said.readable:
             heading = Manifest(run=said.run, command=said.command, code=said.code, image=said.image)
-            self._tell_file(self._row(control, read, run, how, heading), tell)
-        problems = [*said.problems, *_identity(control.path, said.run)]
+            if name := control.path.rpartition("/")[2].removesuffix(".meta.json"):
+                # Beside a file it is the manifest of that file; provenance is asked of a directory's sidecar.
+                one = manifest.of_one(read.data, name)
+                heading = replace(one, code=said.code, image=said.image, command=said.command)
+                problems = [problem for problem in problems if problem.kind != "meta_incomplete"] + list(one.problems)
+            row = self._row(control, read, run, how, heading)
+            before = self._files.get(row.path)
+            if before is not None and before.digest != row.digest:
+                self._overwritten(control, before, row, heading.entries, tell)
+            self._tell_file(row, tell)
+            problems += self._entries(control, read, row, heading.entries, "the sidecar", tell)
         self._gaps.put(control.path, control.root, run, _META_GAPS, problems, tell)
         return True
 
@@ -276,12 +296,9 @@ class Archive:
             self._tell_file(replace(row, present=False), tell)
             self._controls.pop(path, None)
             self._shelf.drop(path, tell)
-            group, problems = _META_GAPS, []
-            if row.kind != layout.META:
-                group, problems = (
-                    _MANIFEST_GAPS,
-                    [Problem("manifest_missing", "", f"it is gone; it named {row.entries} artifacts")],
-                )
+            group, problems = _META_GAPS if row.kind == layout.META else _MANIFEST_GAPS, []
+            if row.entries or row.kind != layout.META:
+                problems = [Problem("manifest_missing", "", f"it is gone; it named {row.entries} artifacts")]
             self._gaps.put(path, row.root, row.run, group, problems, tell)
 
 

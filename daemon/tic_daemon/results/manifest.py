@@ -1,6 +1,7 @@
 """A manifest as values: which artifacts it names, with size and SHA-256, and what it says of how they came about.
 
-    read(text, ours=...) -> Manifest      never raises; what is wrong is in `problems`
+    read(data, ours=...) -> Manifest      never raises; what is wrong is in `problems`
+    of_one(data, name) -> Manifest        the same of NAME.meta.json, a manifest of the one file NAME
 
 Forms that are understood, under the key `artifacts` or `files` of a JSON object:
 
@@ -76,6 +77,20 @@ def read(data: bytes, *, ours: bool) -> Manifest:
     """
     told = _told(data)
     return told if ours or _surely(told, data) else Manifest(foreign=True)
+
+
+def of_one(data: bytes, name: str) -> Manifest:
+    """What a sidecar says of the one file that it is named after: no artifact if it says neither size nor hash."""
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError):
+        return Manifest(readable=False)
+    if not isinstance(said, dict):
+        return Manifest(readable=False)
+    entry = _entry(name, {**said, "path": name})
+    if isinstance(entry, str):
+        return _heading(said, (), (Problem("meta_malformed", "", entry),))
+    return _heading(said, (entry,) if entry.sha256 or entry.size is not None else (), ())
 
 
 def _surely(told: Manifest, data: bytes) -> bool:

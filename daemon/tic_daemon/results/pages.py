@@ -62,7 +62,11 @@ class Pages:
             if kind in (layout.INDEX, layout.SUMMARY):
                 self._pages.setdefault(path, _Page(files[path]))
         self._directories = frozenset(directories)
-        self._manifests = frozenset(path for path, kind in kinds.items() if kind in (layout.MANIFEST, layout.STABLE))
+        self._manifests = frozenset(
+            path
+            for path, kind in kinds.items()
+            if kind in (layout.MANIFEST, layout.STABLE) or (kind == layout.META and not path.endswith("/.meta.json"))
+        )
         self._summaries = frozenset(path for path, kind in kinds.items() if kind == layout.SUMMARY)
         self._roots = dict(files)
         self._walked = True

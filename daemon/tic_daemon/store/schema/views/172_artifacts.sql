@@ -33,7 +33,7 @@ SELECT c.rec_id, c.run_id, coalesce((
     CASE WHEN c.run <> '' THEN c.run_how WHEN c.run_id IS NOT NULL THEN 'directory' END AS run_how
 FROM placed c JOIN past p ON p.host = c.host AND p.manifest = c.manifest AND p.path = c.path;
 
--- Manifests, and prime-rl's STABLE, as they were read last, with their sidecar's provenance where they say none.
+-- Manifests, prime-rl's STABLE, and sidecars that name the file beside them, as they were read last, with their sidecar's provenance where they say none.
 CREATE OR REPLACE VIEW manifests AS
 WITH newest AS MATERIALIZED (
     SELECT * FROM b_result_file QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY rec_id DESC) = 1
@@ -56,4 +56,4 @@ SELECT f.rec_id, nullif(f.run, '') AS run_id, f.step, nullif(f.policy, '') AS po
 FROM newest f
 LEFT JOIN checked c ON c.host = f.host AND c.manifest = f.path
 LEFT JOIN meta m ON m.host = f.host AND m.dir = array_to_string(string_split(f.path, '/')[:-2], '/')
-WHERE f.kind IN ('manifest', 'stable');
+WHERE f.kind <> 'meta' OR f.entries > 0;
