@@ -197,6 +197,15 @@ def test_a_resumed_run_and_a_shared_one() -> None:
     assert transcript.run_now(rows[0].at).state == "preempted"
 
 
+def test_a_configuration_that_is_too_large_is_not_kept() -> None:
+    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason="the W&B client is not installed")
+    transcript = Transcript(RunFile("/w/run-a.wandb", "a", False), keys.load())
+    record = internal.Record()
+    record.run.config.update.add(key="data", value_json=json.dumps("x" * (1 << 20)))
+    (run,) = transcript.take(Frame(7, 20, record.SerializeToString()))
+    assert isinstance(run, WandbRun) and list(json.loads(run.config)) == ["not kept"]
+
+
 def test_names_of_logs_and_directories() -> None:
     assert is_log_name("run-abc.wandb") and not is_log_name("run-abc.wandb.synced") and not is_log_name("abc.wandb")
     offline = run_file("/x/wandb/offline-run-20261130_120000-my-run-1/run-my-run.wandb")

@@ -55,7 +55,7 @@ class WandbRun:
         state: running | finished | failed | crashed | killed | preempted | "" as the source says it. A local log says
             `finished` or `failed` by its exit record, and `running` before it.
         exit_code, runtime_s: of the exit record.
-        config, summary: JSON, with secrets replaced.
+        config, summary: JSON, with secrets replaced; {"not kept": ...} in place of more than 2^20 characters.
         client_version: of the W&B client that wrote it.
         framework: the RL framework, as keys and configuration show it; "" unknown.
         git_commit: of the training program, as W&B noted it.

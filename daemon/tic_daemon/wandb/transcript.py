@@ -29,6 +29,8 @@ from tic_daemon.wandb.keys import Keys
 SUMMARY_S: Final = 300.0
 _SUMMARY_KIB_S: Final = 5.0
 """More seconds between two summaries for each KiB of one."""
+MOST: Final = 1 << 20
+"""Characters of a configuration or summary: each change of it is a row of its own."""
 _LOOKS: Final = 50
 """How often the keys of a log are held against the frameworks' before it counts as one of none."""
 RULE: Final = "wandb/history"
@@ -191,11 +193,12 @@ class Transcript:
 
 
 def _json(value: Any) -> str:
-    """Strict JSON: what is no finite number is its name as text, since JSON has none for it."""
+    """Strict JSON: what is no finite number is its name as text, since JSON has none. Too much of it is not kept."""
     try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False)
     except ValueError:
-        return json.dumps(_strict(value), ensure_ascii=False)
+        text = json.dumps(_strict(value), ensure_ascii=False)
+    return text if len(text) <= MOST else json.dumps({"not kept": f"{len(text)} characters, more than {MOST}"})
 
 
 def _strict(value: Any) -> Any:
