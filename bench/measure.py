@@ -66,8 +66,11 @@ def _drain(pipe: IO[bytes] | None, tail: bytearray) -> None:
 
 
 def environment() -> dict[str, str]:
-    """The environment of children: this tree's packages, one BLAS thread, nothing else changed."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "daemon")])}
+    """The environment of children: this tree's packages, and compiled once, as what is installed is."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "daemon")])}
+    if env.pop("PYTHONDONTWRITEBYTECODE", None):
+        env.setdefault("PYTHONPYCACHEPREFIX", str(ROOT / "bench-out" / "bytecode"))
+    return env
 
 
 def python(*args: str) -> list[str]:

@@ -151,13 +151,14 @@ def _idle(workspace: Path) -> list[str]:
         run.type("\r")
         run.wait_for("evidence")
         run.pump(0.1)
-        _settle(run)
-        cpu, sent, began = run.cpu, run.bytes, time.monotonic()
-        _settle(run, IDLE_S)
-        share = (run.cpu - cpu) / (time.monotonic() - began)
-        return [
-            f"  idle on a run                {100 * share:.2f} % of a core, {run.bytes - sent} bytes in {IDLE_S:.0f} s"
-        ]
+        told = []
+        for rest in (15.0, 80.0):  # in the first minutes ages pass their steps and states turn; then nothing does
+            _settle(run, rest)
+            cpu, sent, began = run.cpu, run.bytes, time.monotonic()
+            _settle(run, IDLE_S)
+            share = (run.cpu - cpu) / (time.monotonic() - began)
+            told.append(f"{100 * share:.2f} % of a core, {run.bytes - sent} bytes in {IDLE_S:.0f} s")
+        return [f"  idle on a run                {told[0]}; two minutes after the last news {told[1]}"]
     finally:
         run.end()
 
