@@ -535,7 +535,15 @@ def test_nothing_outside_is_read_and_nothing_special_is_opened(
     (run / "zero.pt").symlink_to("/dev/zero")
     put(run / "in.pt", b"1")
     (run / "inner.pt").symlink_to(run / "in.pt")
-    escapes = ["link.pt", "up/secret.pt", "../../../secret.pt", str(secret), "zero.pt"]
+    escapes = [
+        "link.pt",
+        "up/secret.pt",
+        "../../../secret.pt",
+        "../../../not/there",
+        "/not/there",
+        str(secret),
+        "zero.pt",
+    ]
     manifest(run, dict.fromkeys([*escapes, "loop.pt", "fifo.pt", "socket.pt", "dir.pt", "a" * 300, "\ud800.pt"], sha(b"top secret"))
              | {"in.pt": b"1", "inner.pt": b"1", "./x/../in.pt": b"1"})  # fmt: skip
     opened: list[str] = []

@@ -66,6 +66,7 @@ def real_logs(tmp_path_factory: pytest.TempPathFactory) -> RealLogs:
         **os.environ, "WANDB_DIR": str(home), "HOME": str(home), "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false",
         "WANDB_X_TRANSACTION_LOG_FLUSH_INTERVAL": "0.2",
     }  # fmt: skip
+
     def log(name: str) -> Path:
         (path,) = (home / "wandb").glob(f"offline-run-*/run-{name}.wandb")
         return path

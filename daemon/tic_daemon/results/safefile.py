@@ -52,6 +52,8 @@ def resolve(path: str, root: str) -> str:
     Raises:
         GoneError: there is nothing. RefusedError: it leads out of the root. OSError: it cannot be looked at.
     """
+    if not _under(os.path.normpath(path), os.path.normpath(root)):  # nor is it looked whether anything is there
+        raise RefusedError("it leads out of the watched directory, and is not read")
     try:
         real = os.path.realpath(path, strict=True)
     except (FileNotFoundError, NotADirectoryError) as error:

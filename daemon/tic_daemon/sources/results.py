@@ -31,7 +31,7 @@ EVERY_S: Final = 5.0
 _REST: Final = 20.0
 _NICE: Final = 10
 
-_Walk = tuple[dict[str, str], tuple[str, ...]]
+_Walk = tuple[dict[str, str], frozenset[str]]
 
 MAX_FILES: Final = 100_000
 """Manifests, sidecars and pages of one walk."""
@@ -73,7 +73,7 @@ class Results:
         from the walk before is looked at now, all else with the next look."""
         if not files and not self._watching:
             return
-        walk = (dict(files), tuple(directories))
+        walk = (dict(files), frozenset(directories))
         with self._changed:
             self._watching = True
             self._found = walk
