@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tic_daemon.config import Config, GpuConfig, ResultsConfig, SourceConfig
+from tic_daemon.config import Config, GpuConfig, ResultsConfig, SourceConfig, WandbConfig
 from tic_daemon.sources import doctor
 from tic_daemon.sources.discover import Discovery, discover
 from tic_daemon.sources.doctor import Limits
@@ -88,6 +89,15 @@ def test_why_no_gpu_is_watched(tree: Path) -> None:
     report = doctor.examine([tree], off)
     assert "\nGPUs: not watched: tic.toml, [gpu] watch = false\n" in doctor.as_text(report)
     assert json.loads(doctor.as_json(report))["gpus"] == "not watched: tic.toml, [gpu] watch = false"
+
+
+def test_whether_histories_are_read_back(tree: Path) -> None:
+    pytest.importorskip("wandb", reason="the W&B client is not installed")
+    said = doctor.examine([tree], config(tree)).wandb_api
+    assert re.fullmatch(r"read back with wandb \d+\.\d+\S*, of the server and account that it finds", said)
+    report = doctor.examine([tree], replace(config(tree), wandb=WandbConfig(read=False)))
+    assert "\nW&B histories: not read back: tic.toml, [wandb] read = false\n" in doctor.as_text(report)
+    assert json.loads(doctor.as_json(report))["wandb_api"] == "not read back: tic.toml, [wandb] read = false"
 
 
 def test_which_results_are_read(tree: Path) -> None:

@@ -25,6 +25,7 @@ from tic_daemon.sources.mounts import Mount, Mounts
 from tic_daemon.sources.tailfile import printable
 from tic_daemon.sources.wandb_local import run_named
 from tic_daemon.wandb.directories import run_file
+from tic_daemon.wandb.reading import client_in_words
 
 _INOTIFY = Path("/proc/sys/fs/inotify")
 _SHOWN_LEFT_OUT = 200
@@ -85,6 +86,7 @@ class Report:
     results: str = ""
     wandb: tuple[tuple[str, str, str], ...] = ()
     """Transaction logs of W&B: path, run, and who names it."""
+    wandb_api: str = ""
 
 
 def examine(roots: Sequence[Path], config: Config) -> Report:
@@ -111,6 +113,7 @@ def examine(roots: Sequence[Path], config: Config) -> Report:
         in_words(config.gpu.every_s) if config.gpu.watch else "not watched: tic.toml, [gpu] watch = false",
         _results(survey, config),
         tuple(_wandb_logs(survey, config)),
+        client_in_words() if config.wandb.read else "not read back: tic.toml, [wandb] read = false",
     )
 
 
@@ -153,6 +156,7 @@ def as_json(report: Report) -> str:
             "wandb_logs": [
                 {"path": printable(path), "run": printable(run), "run_how": how} for path, run, how in report.wandb
             ],
+            "wandb_api": report.wandb_api,
             "other_files": dict(survey.others),
             "mounts": [{"root": printable(root), **asdict(mount)} for root, mount in report.mounts],
             "limits": {**asdict(report.limits), "problems": report.limits.problems()},
@@ -192,6 +196,7 @@ def as_text(report: Report) -> str:
         state = f"not watched: {_spans(group.missing)}{hint}" if group.missing else "all watched"
         lines += ["", f"ranks in {_safe(group.place)}: {_spans(group.expected)} expected, {state}"]
     lines += ["", f"results: {_safe(report.results)}", "", f"GPUs: {_safe(report.gpus)}"]
+    lines += ["", f"W&B histories: {report.wandb_api}"]
     limits = report.limits
     lines += [
         "",

@@ -104,7 +104,7 @@ class WandbApi:
         self._sources = {number: row for number, row in (sources or {}).items() if row.kind == KIND}
         if config.read:
             for run in config.runs:
-                hint, how = (run.run, "config") if run.run else (run.path.rpartition("/")[2], "path")
+                hint, how = (run.run, "config") if run.run else (run.path.rpartition("/")[2], "wandb")
                 self._add(Named(run.path, root, hint, how, "tic.toml names it"))
             for row in self._sources.values():
                 self._add(Named(row.path, row.root, row.run_hint, row.run_how, row.why))
@@ -273,7 +273,7 @@ class WandbApi:
             if head.run_path not in self._targets and not self._first():
                 return
             hint = head.run_path.rpartition("/")[2]
-            target = self._target(Named(head.run_path, self._root, hint, "path", f"read on {head.host}"))
+            target = self._target(Named(head.run_path, self._root, hint, "wandb", f"read on {head.host}"))
             if target is None:
                 return
             readings = replay(spooled, target, self._emit)
@@ -290,10 +290,7 @@ class WandbApi:
         if not client_there():
             for target in due:
                 done = Intake(target, self._emit, target.upto).done
-                done.outcome, done.detail = (
-                    "no_account",
-                    "the W&B client is not installed: pip install 'tic-tui[wandb]'",
-                )
+                done.outcome, done.detail = "no_account", NO_CLIENT
                 self._conclude(target, done, None, "")
             return
         child: ReadingChild | None = None
@@ -346,6 +343,8 @@ class WandbApi:
             ask_from = intake.done.reading.end + 1
 
     def _conclude(self, target: Target, one: Done, two: Done | None, doubt: str) -> None:
+        if self._stop.is_set():
+            return  # the next start goes on; that this one was ended says nothing of the server
         before = target.outcome
         delta = conclude(target, one, two, doubt, "daemon")
         after = target.outcome

@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Final, Self
 
@@ -196,6 +197,16 @@ class ReadingChild:
             "WANDB_DISABLE_GIT": "true",
         }
         return environ
+
+
+def client_in_words() -> str:
+    """Which client would read histories here, or why none does. Whether it has an account is for a reading to tell."""
+    if not client_there():
+        return "not read back: the W&B client is not installed, pip install 'tic-tui[wandb]'"
+    try:
+        return f"read back with wandb {metadata.version('wandb')}, of the server and account that it finds"
+    except metadata.PackageNotFoundError:
+        return "read back with a W&B client of unknown version, of the server and account that it finds"
 
 
 def client_there() -> bool:

@@ -39,6 +39,9 @@ def utcnow() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
+_SURE: Final = {"": 0, "wandb": 1, "path": 2, "config": 3}
+"""Who says whose a run is, and how surely."""
+
 Emit = Callable[[SourceDelta], None]
 
 
@@ -99,7 +102,7 @@ class Target:
     def _name(self) -> None:
         """Takes over whose the run is, if that was not known, or if tic.toml says it."""
         row, named = self.source, self.named
-        if (not row.run_hint and named.run_hint) or (named.run_how == "config" and row.run_how != "config"):
+        if named.run_hint and _SURE.get(named.run_how, 2) > _SURE.get(row.run_how, 2):
             self.source = replace(
                 row, run_hint=named.run_hint, run_how=named.run_how, why=named.why, root=named.root or row.root
             )
