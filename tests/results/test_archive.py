@@ -323,6 +323,24 @@ def test_an_id_that_is_used_again_is_shown_for_good(world: World, restart: bool)
     assert world.gap("overwritten") == gap
 
 
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_id_that_was_deleted_and_used_again_is_shown(world: World, restart: bool) -> None:
+    run = world.root / "results" / "r1"
+    put(run / "a.pt", b"1")
+    manifest(run, {"a.pt": b"1"}, run="r1")
+    world.look()
+    shutil.rmtree(run)
+    world.look()
+    assert world.gaps() == {("manifest_missing", "results/r1/manifest.json", "")} and world.states() == {}
+    if restart:
+        world.again()
+    put(run / "a.pt", b"2", OLD + 1)
+    manifest(run, {"a.pt": b"2"}, OLD + 1, run="r1")
+    world.look()
+    assert {kind for kind, _, _ in world.gaps()} == {"overwritten"} and world.states() == {"a.pt": "verified"}
+    assert "a.pt with another size or hash" in world.gap("overwritten").detail
+
+
 def test_a_manifest_that_says_another_hash_of_the_same_file(world: World) -> None:
     run = world.root / "results" / "r1"
     put(run / "a.pt", b"1")

@@ -265,14 +265,15 @@ class Archive:
     ) -> None:
         """A manifest that says other than before of what it named: another result under the same id. Shown for good."""
         now = {clean_text(place_of(control.path, entry)): entry for entry in entries}
-        named = [known for known in self._shelf.known(row.path).values() if known.named]
+        # Of a manifest that was gone meanwhile nothing is named any more, and all that it ever named is compared.
+        named = [known for known in self._shelf.known(row.path).values() if known.named or not before.present]
         other = [
             known.name
             for known in named
             if (entry := now.get(known.path)) is not None
             and (entry.sha256, entry.size) != (known.expected_sha256, known.expected_size)
         ]
-        gone = [known.name for known in named if known.path not in now]
+        gone = [known.name for known in named if known.named and known.path not in now]
         words = [f"{_listed(other)} with another size or hash"] if other else []
         words += [f"{_listed(gone)} no longer named"] if gone else []
         words += [f"run {before.run} before, {row.run} now"] if before.run and before.run != row.run else []

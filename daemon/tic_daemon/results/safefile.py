@@ -38,8 +38,11 @@ class Seen:
     modified: float
 
 
-def stamp(path: str) -> str:
-    """Which content a path has, as far as one `stat` tells; "" if there is nothing or it cannot be looked at."""
+def stamp(path: str, root: str = "/") -> str:
+    """Which content a path has, as far as one `stat` tells. Empty: there is nothing, it cannot be looked at, or its words
+    lead out of `root`."""
+    if not _under(os.path.normpath(path), root):
+        return ""
     try:
         return _stamp(os.stat(path))  # noqa: PTH116  names need not be valid text
     except (OSError, ValueError):

@@ -183,10 +183,10 @@ class Shelf:
                     self._look_at(item, now, tell)
 
     def _changed(self, item: _Item) -> bool:
-        return item.row.state in ("", PENDING) or stamp(item.path) != item.row.stamp
+        return item.row.state in ("", PENDING) or stamp(item.path, item.by.root) != item.row.stamp
 
     def _look_at(self, item: _Item, now: float, tell: Tell) -> None:
-        mark = stamp(item.path)
+        mark = stamp(item.path, item.by.root)
         try:
             fd, seen = open_inside(item.path, item.by.root)
         except (GoneError, RefusedError, OSError) as error:
@@ -264,7 +264,7 @@ class Shelf:
                 self._judge(item, look, hasher.seen.stamp, now, tell)
 
     def _start(self, item: _Item, now: float, tell: Tell) -> Hasher | None:
-        mark = stamp(item.path)
+        mark = stamp(item.path, item.by.root)
         try:
             return Hasher(*open_inside(item.path, item.by.root))
         except (GoneError, RefusedError, OSError) as error:
