@@ -39,8 +39,10 @@ class Seen:
 
 
 def stamp(path: str, root: str = "/") -> str:
-    """Which content a path has, as far as one `stat` tells. Empty: there is nothing, it cannot be looked at, or its words
-    lead out of `root`."""
+    """Which content a path has, as far as one `stat` tells.
+
+    Empty: there is nothing, it cannot be looked at, or its words lead out of `root`.
+    """
     if not _under(os.path.normpath(path), root):
         return ""
     try:
