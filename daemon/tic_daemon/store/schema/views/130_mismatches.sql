@@ -90,7 +90,7 @@ WITH change AS (
     UNION ALL
     SELECT source_id, generation, proc, byte_offset, 'weight_phase', phase FROM b_weight_phase WHERE track = 'residency'
 ),
-wide AS (
+wide AS MATERIALIZED (
     SELECT c.source_id, c.generation, coalesce(v.voice, c.proc) AS voice, c.byte_offset,
         max(c.value) FILTER (WHERE c.field = 'graph_mode') AS graph_mode,
         max(c.value) FILTER (WHERE c.field = 'step_kind') AS step_kind,
@@ -102,15 +102,25 @@ wide AS (
     WHERE v.voice IS DISTINCT FROM 'unknown' AND coalesce(v.recorded, true)
         AND c.source_id IN (SELECT source_id FROM i_voice WHERE recorded)
     GROUP BY c.source_id, c.generation, coalesce(v.voice, c.proc), c.byte_offset
+),
+placed AS (
+    SELECT source_id, generation, voice, byte_offset,
+        lead(byte_offset, 1, 4611686018427387904) OVER (PARTITION BY source_id, generation, voice ORDER BY byte_offset) AS to_off
+    FROM wide
 )
-SELECT source_id, generation, voice, byte_offset AS from_off,
-    lead(byte_offset, 1, 4611686018427387904) OVER w AS to_off,
-    last_value(graph_mode IGNORE NULLS) OVER w AS graph_mode, last_value(step_kind IGNORE NULLS) OVER w AS step_kind,
-    last_value(prefix_cache IGNORE NULLS) OVER w AS prefix_cache,
-    last_value(prefix_hit_rate IGNORE NULLS) OVER w AS prefix_hit_rate,
-    last_value(weight_phase IGNORE NULLS) OVER w AS weight_phase
-FROM wide
-WINDOW w AS (PARTITION BY source_id, generation, voice ORDER BY byte_offset);
+-- The last value of each field up to here by ASOF: `last_value(... IGNORE NULLS)` takes twenty seconds more for a million changes.
+SELECT p.source_id, p.generation, p.voice, p.byte_offset AS from_off, p.to_off, g.graph_mode, s.step_kind, c.prefix_cache, h.prefix_hit_rate, w.weight_phase
+FROM placed p
+ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, graph_mode FROM wide WHERE graph_mode IS NOT NULL) g
+    ON g.source_id = p.source_id AND g.generation = p.generation AND g.voice = p.voice AND p.byte_offset >= g.byte_offset
+ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, step_kind FROM wide WHERE step_kind IS NOT NULL) s
+    ON s.source_id = p.source_id AND s.generation = p.generation AND s.voice = p.voice AND p.byte_offset >= s.byte_offset
+ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, prefix_cache FROM wide WHERE prefix_cache IS NOT NULL) c
+    ON c.source_id = p.source_id AND c.generation = p.generation AND c.voice = p.voice AND p.byte_offset >= c.byte_offset
+ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, prefix_hit_rate FROM wide WHERE prefix_hit_rate IS NOT NULL) h
+    ON h.source_id = p.source_id AND h.generation = p.generation AND h.voice = p.voice AND p.byte_offset >= h.byte_offset
+ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, weight_phase FROM wide WHERE weight_phase IS NOT NULL) w
+    ON w.source_id = p.source_id AND w.generation = p.generation AND w.voice = p.voice AND p.byte_offset >= w.byte_offset;
 
 CREATE OR REPLACE VIEW i_told_at AS
 SELECT *, (SELECT max(margin_us) FROM i_lock_setting) AS margin_us FROM i_in_force;
