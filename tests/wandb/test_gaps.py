@@ -306,6 +306,15 @@ def _sparse(h: Histories) -> None:
         h.line(console, step, {}, t=step)
 
 
+def _thinned(h: Histories) -> None:
+    """Each step is printed with its metrics, every tenth is logged: nothing is missing."""
+    log, console = h.local("thinned", "thinned"), h.source("file", "thinned", console=True)
+    for step in range(0, 100, 10):
+        h.row(log, step, verl(step), t=step)
+    for step in range(100):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+
+
 def _twice(h: Histories) -> None:
     """One `_step` twice with other content in one reading; and a row behind a later one in the log."""
     log, server = h.local("twice", "twice"), h.api("twice", "twice")
@@ -325,7 +334,7 @@ def _twice(h: Histories) -> None:
 
 PUTS = (
     _chunk, _young, _once, _killed, _resumed, _replayed, _back, _dead, _dead_now, _long, _gone, _short, _unread, _offline, _no_account, _prime,
-    _slime, _partial, _values, _printed, _sparse, _twice,
+    _slime, _partial, _values, _printed, _sparse, _thinned, _twice,
 )  # fmt: skip
 CHUNK = "server_lost_chunk"
 
@@ -358,6 +367,7 @@ CHUNK = "server_lost_chunk"
         ("value_differs", "wandb_local", 4, 4, "actor/lr", "overwritten", True),
     ]),
     ("sparse", []),
+    ("thinned", []),
     ("twice", [
         ("duplicate", "wandb_api", 2, 2, None, "written_twice", True), ("out_of_order", "wandb_local", 2, 2, None, "step_went_back", False),
     ]),

@@ -67,12 +67,24 @@ dense AS (
 SELECT l.run_id, s.axis, l.step, CASE WHEN l.console THEN 'console' ELSE 'file' END AS side, l.attempt, l.told_at
 FROM t_wandb_ended_ l JOIN dense d ON d.run_id = l.run_id AND d.console = l.console JOIN span s ON s.run_id = l.run_id;
 
+-- Only where W&B has at least half of their steps: a trainer may print each step and log every tenth.
 CREATE OR REPLACE TEMP TABLE t_wandb_trainer_ AS
-SELECT run_id, axis, step, max(side) AS side, max(attempt) AS attempt, min(told_at) AS told_at, max(last_at) AS last_at FROM (
-    SELECT run_id, axis, step, side, attempt, first_at AS told_at, last_at FROM t_wandb_group_ WHERE wid IS NULL
-    UNION ALL
-    SELECT run_id, axis, step, side, attempt, told_at, told_at FROM t_wandb_told_
-) GROUP BY run_id, axis, step;
+WITH told AS (
+    SELECT run_id, axis, step, max(side) AS side, max(attempt) AS attempt, min(told_at) AS told_at, max(last_at) AS last_at FROM (
+        SELECT run_id, axis, step, side, attempt, first_at AS told_at, last_at FROM t_wandb_group_ WHERE wid IS NULL
+        UNION ALL
+        SELECT run_id, axis, step, side, attempt, told_at, told_at FROM t_wandb_told_
+    ) GROUP BY run_id, axis, step
+),
+w AS (SELECT DISTINCT run_id, axis, step FROM t_wandb_group_ WHERE wid IS NOT NULL),
+span AS (SELECT run_id, axis, min(step) AS lo, max(step) AS hi FROM w GROUP BY run_id, axis),
+dense AS (
+    SELECT t.run_id, t.axis FROM told t
+    JOIN span s ON s.run_id = t.run_id AND s.axis = t.axis AND t.step BETWEEN s.lo AND s.hi
+    LEFT JOIN w ON w.run_id = t.run_id AND w.axis = t.axis AND w.step = t.step
+    GROUP BY t.run_id, t.axis HAVING count(w.step) * 2 >= count(*)
+)
+SELECT t.* FROM told t SEMI JOIN dense d ON d.run_id = t.run_id AND d.axis = t.axis;
 
 -- All steps of a run in order; `pos` counts them, so that a history of every tenth step has no holes.
 CREATE OR REPLACE TEMP TABLE t_wandb_pos_ AS
