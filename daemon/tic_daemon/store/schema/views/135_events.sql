@@ -6,7 +6,7 @@ WITH place AS MATERIALIZED (
 )
 SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
     v.step, v.key, v.value, v.value_text, CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind,
-    p.path, v.line_no, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
+    p.path, v.line_no, CASE WHEN v.stamp_utc OR p.zone_s = 0 THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
     v.observed_at, v.step_carried, coalesce(v.proc_rank, p.rank) AS rank, v.host, v.source_id, v.generation, v.byte_offset,
     v.byte_length, v.raw
 FROM b_metric v
@@ -44,7 +44,7 @@ WITH place AS MATERIALIZED (
 )
 SELECT v.rec_id, v.store_id, p.run_id, p.lo_attempt AS attempt, v.step, v.edge, v.gpu, p.console,
     CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind, v.observed_at,
-    CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
+    CASE WHEN v.stamp_utc OR p.zone_s = 0 THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
     coalesce(v.proc_rank, p.rank) AS rank, v.host, p.path, v.line_no, v.source_id, v.generation, v.byte_offset, v.byte_length,
     v.prov IS NOT NULL AS provisional
 FROM b_step_event v
@@ -71,7 +71,7 @@ WITH place AS MATERIALIZED (
 )
 SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
     v.step, v.phase, v.seconds, v.cold, CASE WHEN p.console THEN 'console' ELSE coalesce(p.kind, 'file') END AS source_kind, p.path, v.line_no,
-    CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length
+    CASE WHEN v.stamp_utc OR p.zone_s = 0 THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length
 FROM b_timing v
 JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
@@ -81,7 +81,7 @@ WITH place AS MATERIALIZED (
     SELECT source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, kind, path, rank, pid, zone_s FROM i_place
 )
 SELECT v.rec_id, p.run_id, p.lo_attempt AS attempt,
-    v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.field, v.claimed, v.observed, CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
+    v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.field, v.claimed, v.observed, CASE WHEN v.stamp_utc OR p.zone_s = 0 THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at,
     v.observed_at, p.path, v.line_no, v.step, v.rule, v.proc, coalesce(o.voice, v.proc) AS voice, v.actor,
     v.source_id, v.generation, v.byte_offset, v.byte_length
 FROM b_exec_state v
@@ -120,7 +120,7 @@ FROM (
         coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.track, v.phase, v.level, v.version, v.duration_s,
         lag(v.phase) OVER t AS before_phase,
         last_value(CASE WHEN v.track = 'residency' THEN v.phase END IGNORE NULLS) OVER p AS residency,
-        CASE WHEN v.stamp_utc THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, p.path, v.line_no, v.rule, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length,
+        CASE WHEN v.stamp_utc OR p.zone_s = 0 THEN v.stamp WHEN p.zone_s IS NOT NULL THEN v.stamp - to_seconds(p.zone_s) END AS event_at, p.path, v.line_no, v.rule, v.observed_at, v.source_id, v.generation, v.byte_offset, v.byte_length,
         coalesce(o.voice, v.proc) AS voice
     FROM b_weight_phase v
     JOIN place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
