@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tic_daemon.attempts import Declarer
 from tic_daemon.config import Config
 from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.listen import Listen
-from tic_daemon.live import LiveServer
 from tic_daemon.scan import selftest
 from tic_daemon.scan.events import Fault
 from tic_daemon.scan.rules import RuleSet
@@ -40,6 +40,9 @@ from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.rows import CheckpointRow, FaultFileRow, ResultRow, SourceDelta
 from tic_daemon.store.spool import PatientSpool, SpoolReader
 from tic_daemon.store.writer import StoreFull, Writer
+
+if TYPE_CHECKING:
+    from tic_daemon.live import LiveServer
 
 log = logging.getLogger("tic-daemon")
 
@@ -213,6 +216,8 @@ class Daemon:
         self._begin: Callable[[], None] = lambda: None
         self._live: LiveServer | None = None
         if listen is not None:
+            from tic_daemon.live import LiveServer  # noqa: PLC0415  a server, which `--once` does without
+
             self._live = LiveServer(
                 self._writer.reader_cursor,
                 self._writer.layout,

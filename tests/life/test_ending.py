@@ -62,7 +62,7 @@ def start(tmp_path: Path, patch: str, *, budget_s: float = 6.0, reserve: float =
     """`tic-daemon watch tmp_path` with something broken by `patch`, and a shorter budget."""
     script = f"""
 import sys, time, threading
-from tic_daemon import ending, watch
+from tic_daemon import ending, live, watch
 from tic_daemon.store import layout, writer
 ending.BUDGET_S = {budget_s}
 watch.SWEEP_RESERVE_S, watch.COMMIT_RESERVE_S = {budget_s} * 0.3, {budget_s} * {reserve}
@@ -92,7 +92,7 @@ def records(tmp_path: Path) -> int:
 
 HANGS = {
     "publish": "writer.StoreLayout.publish_whole = lambda self, deadline: time.sleep(600)",
-    "endpoint": "watch.LiveServer.stop = lambda self: time.sleep(600)",
+    "endpoint": "live.LiveServer.stop = lambda self: time.sleep(600)",
 }
 
 
