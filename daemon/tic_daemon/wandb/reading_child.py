@@ -30,8 +30,10 @@ from tic_daemon.wandb.wire import Asked, Begun, Encoder, Ended, Hello, Message, 
 
 OLDEST: Final = (0, 28)
 """Before it a scan of an active run could come back empty without a word."""
-MOST_STEPS: Final = 10_000_000
-"""A page is a range of steps; of a run that counts in tokens it would be any number."""
+MOST_STEPS: Final = 2_000_000_000
+"""A page is a range of steps, asked for in 32 bits; of a run that counts in tokens it may be that long."""
+MOST_PAGES: Final = 200_000
+"""More of them is no history, but a last step that cannot be true."""
 _JSON: Final = 4 << 20
 
 
@@ -106,6 +108,8 @@ class _Client:
         told(facts)
         page = page_size(asked, facts)
         told(Begun(asked.first, page))
+        if (facts.last_step - asked.first) // page > MOST_PAGES:
+            raise RuntimeError(f"the server's last step is {facts.last_step}: rows cannot be that far apart")
         if facts.last_step >= asked.first:
             try:
                 scan = run.scan_history(page_size=page, min_step=asked.first, use_cache=False)
@@ -165,11 +169,13 @@ def _version(text: str) -> tuple[int, int]:
 
 def page_size(asked: Asked, facts: RunTold) -> int:
     """How many steps a page may span so that it holds about `asked.page_rows` rows and not too many values."""
-    rows = facts.line_count or 0
     wanted = min(asked.page_rows, max(10, asked.values // max(1, facts.keys)))
-    dense = rows / (facts.last_step + 1) if facts.last_step >= 0 else 1.0  # rows a step, all in all
-    size = wanted / dense if dense > 0 else wanted
-    return int(min(MOST_STEPS, max(1, math.ceil(size * asked.stretch))))
+    steps = facts.last_step + 1
+    size = max(wanted, steps / 1000)  # where nobody says how close rows lie
+    if facts.line_count and steps > 0:
+        size = wanted * steps / facts.line_count
+    # Sizes of a step or two would be the same for each stretch.
+    return int(min(MOST_STEPS, max(1, math.ceil(size * asked.stretch))) + int(asked.stretch * 1.5) - 1)
 
 
 def _facts(run: Any, path: str) -> RunTold:
