@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.lifecycle.worlds import File, Maker, World
+from tests.lifecycle.worlds import FAULTS, File, Maker, World
 from tests.scan.support import REFERENCE, scanner
 from tic_daemon.evidence.bounds import Line, Source
 from tic_daemon.evidence.lifecycle import Change, Lifecycle, Setting
@@ -41,6 +41,8 @@ VIEWS = {
     "weight_lifecycle": "path, byte_offset, rule, phase, level, attempt, rank, pid, legal, finding, before_phase, event_at",
     "exec_states": "path, byte_offset, rule, field, claimed, observed, attempt, rank, pid, event_at, voice",
     "exec_state_now": "path, proc, field, rank, claimed, observed, attempt, event_at",
+    "faults": "path, byte_offset, kind, verdict, severity, locks, rank, pid, step, attempt, echo_of IS NULL, witness_of IS NULL, witnesses",
+    "attempts": "attempt, locked, faults, locking_faults, mismatches, admissible, suspect, locked_records, first_fault_why",
     "mismatches": "path, byte_offset, admissibility, reason, graph_mode, step_kind, prefix_cache, prefix_hit_rate, weight_phase, "
     "state_source, state_note, attempt, step, is_evidence",
 }  # fmt: skip
@@ -51,12 +53,17 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self._layout = StoreLayout.find(folder)
-        self.writer = Writer.open(self._layout)
+        self.writer = self._open()
         self.numbers = itertools.count()
 
     def restart(self) -> None:
         self.writer.close()
-        self.writer = Writer.open(self._layout)
+        self.writer = self._open()
+
+    def _open(self) -> Writer:
+        writer = Writer.open(self._layout)
+        writer.put_fault_rules(scanner().rules.fault_rules())
+        return writer
 
     def rows(self, number: int) -> dict[tuple[str, str], list[tuple[object, ...]]]:
         """(view, run) -> rows, of all runs of an example: planning a view costs more than running it."""
@@ -207,13 +214,14 @@ def defined(world: World, run: str) -> tuple[dict[tuple[str, str, int], object],
 def told(
     findings: list[tuple[Any, ...]], records: list[tuple[Any, ...]]
 ) -> tuple[dict[tuple[str, str, int], object], dict[tuple[str, int], str]]:
-    """The same as the store's views say it."""
+    """The same as the store's views say it; of a number that a fault has something to say of, nothing."""
     found = {r[:3]: (r[3], r[4], r[8], r[9], micros(r[10]), micros(r[11])) for r in findings}
     assert len(found) == len(findings)
     assert all((r[2] == "admissible") == (r[3] == "") for r in records)
-    return found, {r[:2]: r[3] for r in records}
+    return found, {r[:2]: r[3] for r in records if r[2] != "locked" and r[3] not in OF_FAULTS}
 
 
+OF_FAULTS = {"fault reported in or before this step", "step voided by a fault"}
 STATE = ("graph_mode", "step_kind", "prefix_cache", "prefix_hit_rate", "weight_phase")
 
 
@@ -249,7 +257,10 @@ def check(store: Store, seed: int) -> list[dict[tuple[str, str, int], object]]:
     rows = store.rows(number)
     for world, run in runs:
         expected = defined(world, run + "a")
-        assert told(rows["lifecycle_findings", run + "a"], rows["mismatches", run + "a"]) == expected, (seed, run)
+        found, reasons = told(rows["lifecycle_findings", run + "a"], rows["mismatches", run + "a"])
+        assert found == expected[0], (seed, run)
+        assert reasons == {place: expected[1][place] for place in reasons}, (seed, run)
+        assert world.faulty or reasons.keys() == expected[1].keys(), (seed, run)
         beside = {row[:2]: dict(zip(STATE, row[4:9], strict=True)) for row in rows["mismatches", run + "a"]}
         for place, state in in_force(world, run + "a").items():
             assert {field: beside[place][field] for field in state} == state, (seed, run, place)
@@ -280,12 +291,14 @@ def test_whole_and_in_pieces_as_defined_at_length(tmp_path_factory: pytest.TempP
 
 def test_the_worlds_reach_every_kind_and_every_way() -> None:
     """By the definitions alone, without a store."""
-    kinds, reasons, ranks, ended = set(), set(), set(), set()
+    kinds, reasons, ranks, ended, faults = set(), set(), set(), set(), set()
     for seed in range(60):
         world = Maker(seed).make()
         found, records = defined(world, "r")
         kinds |= {kind for kind, _, _ in found}
         ended |= {value[0] is None for value in found.values()}  # type: ignore[index]
         reasons |= {(reason != "", "trainer" in path) for (path, _), reason in records.items()}
+        faults |= {next((text for text in FAULTS if text in line), "") for file in world.files for line in file.lines}
         ranks |= {"Worker_TP1" in line for file in world.files for line in file.lines}
     assert len(kinds) == 6 and ended == {True, False} and len(reasons) == 4 and ranks == {True, False}
+    assert len(faults) == 1 + len(FAULTS)

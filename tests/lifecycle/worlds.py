@@ -53,6 +53,11 @@ SGLANG = {
     "use": "Decode batch, #running-req: 31, #token: 40112, token usage: 0.07, cuda graph: {graph}, gen throughput (token/s): 2312.11, #queue-req: 0",
     "prefill": "Prefill batch, #new-seq: 4, #new-token: 2101, #cached-token: {gen}, token usage: 0.08, #running-req: 35, #queue-req: 2",
 }  # fmt: skip
+FAULTS = (
+    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB",
+    "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote process exited or there was a network error",
+)  # fmt: skip
 SAID_BY_MUTE = {"refused", "updated", "http2", "http0", "released", "resumed"}
 CYCLES = {
     "vllm": [
@@ -81,10 +86,12 @@ class File:
 
 @dataclass(slots=True)
 class World:
-    """Logs of one run named RUN in their texts. `cuts`: attempts declared, each as the number of lines of each log."""
+    """Logs of one run named RUN in their texts. `cuts`: attempts declared, each as the number of lines of each log.
+    `faulty`: some process raises a fault."""
 
     files: list[File]
     cuts: list[dict[str, int]]
+    faulty: bool = False
 
 
 def clock(second: int) -> str:
@@ -95,6 +102,7 @@ class Maker:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.moments: list[int] = []  # at which engines print
+        self.faulty = self.chance(0.25)
         self.pids = iter(range(self.rng.randint(1000, 4000), 9999))
 
     def chance(self, p: float) -> bool:
@@ -135,6 +143,14 @@ class Maker:
             yield min(at, 3590)
             at += self.rng.choice((0, 1, 5, 20, 60))
 
+    def fault(self, prefix: str) -> list[str]:
+        """A traceback as its process prints it."""
+        text = self.rng.choice(FAULTS)
+        return [
+            prefix + line
+            for line in ("Traceback (most recent call last):", '  File "/srv/a.py", line 4, in step', text)
+        ]
+
     def vllm(self, host: str, name: str) -> File:
         """One server: an API process, its core, workers with ranks."""
         api, core = next(self.pids), next(self.pids)
@@ -144,6 +160,11 @@ class Maker:
             if op == "number":
                 file.lines.append(self.number(self.rng.choice((None, at // 100))))
                 continue
+            if self.faulty and self.chance(0.05):
+                for rank, pid in workers[: self.rng.choice((1, 2))]:
+                    file.lines += self.fault(
+                        f"(Worker_TP{rank} pid={pid}) ERROR 11-29 {clock(at)} [multiproc_executor.py:1189] "
+                    )
             who, text = VLLM[op]
             stamp = f"INFO 11-29 {clock(at)} "
             told = self.filled(text)
@@ -203,6 +224,9 @@ class Maker:
                 told = self.number(step if self.chance(0.5) else None)
                 file.lines.append(self.rng.choice(ranks) + stamp + told)
                 at += self.rng.choice((0, 3, 40))
+            if self.faulty and self.chance(0.1):
+                for rank in ranks:
+                    file.lines += self.fault(rank)
             if prints_steps:
                 stamp = f"[2026-11-29 {clock(min(at, 3590))}] trainer.py:90 - " if self.chance(0.85) else ""
                 file.lines.append(f"{ranks[0]}{stamp}step:{step} - actor/loss:0.1 - training/global_step:{step}")
@@ -226,4 +250,4 @@ class Maker:
         cuts = []  # of every log: one without a cut is cut where a store had read it
         if self.chance(0.3):
             cuts = [{f.name: self.rng.randint(0, len(f.lines)) for f in files}]
-        return World(files, cuts)
+        return World(files, cuts, self.faulty)
