@@ -139,20 +139,21 @@ def lanes(reader: Reader, run_id: str, scale: Scale, low: int, high: int, wide: 
     )
     found: dict[tuple[str, int], Cell] = {}
     newest: dict[tuple[str, int, bool], int] = {}
+    # Two stores that read one log tell of the same changes: of a column the most that one of them tells counts.
+    times: dict[tuple[str, int, bool], int] = {}
     for name, seen, col, changes, at, value in everything(reader, fields_sql, (run_id, *params)):
         held, key = found.get((name, col), Cell(col, 0, None, None)), (name, col, seen)
         late = at >= newest.get(key, at)
-        newest[key] = max(at, newest.get(key, at))
+        newest[key], times[key] = max(at, newest.get(key, at)), max(changes, times.get(key, 0))
         told = safe(value) if late else held.observed if seen else held.claimed
-        found[name, col] = Cell(
-            col, held.changes + changes, told if seen else held.observed, held.claimed if seen else told
-        )
+        number = times[key] + times.get((name, col, not seen), 0)
+        found[name, col] = Cell(col, number, told if seen else held.observed, held.claimed if seen else told)
     for name, col, changes, legal, at, phase, level, version in everything(reader, tracks_sql, (run_id, *params)):
         held, key = found.get((name, col), Cell(col, 0, None, None)), (name, col, True)
         late = at >= newest.get(key, at)
-        newest[key] = max(at, newest.get(key, at))
+        newest[key], times[key] = max(at, newest.get(key, at)), max(changes, times.get(key, 0))
         told = safe(phase_words(name, phase, level, version)) if late else held.observed
-        found[name, col] = Cell(col, held.changes + changes, told, None, held.legal and legal)
+        found[name, col] = Cell(col, times[key], told, None, held.legal and legal)
     cells: dict[str, list[Cell]] = {}
     for (name, _), cell in sorted(found.items()):
         cells.setdefault(name, []).append(cell)
@@ -182,10 +183,18 @@ def changes(reader: Reader, run_id: str, scale: Scale, lane: str, around: Order 
             reader, f"SELECT {names} FROM {source} WHERE ({_ORDER}) > {places}", (*params, *at),  # noqa: S608
             f"ORDER BY {_ORDER} LIMIT {want + 1}",
         )  # fmt: skip
-    rows = [*reversed(older[:want]), *newer[:want]]
-    made = [build(kind, row[:-1]) for row in rows]
-    orders = [(row[-1], c.generation, c.byte_offset, c.rec_id) for row, c in zip(rows, made, strict=True)]
-    return Changes(tuple(made), tuple(orders), len(older) > want, len(newer) > want)
+    found: dict[tuple[object, ...], tuple[Order, Change]] = {}
+    for row in (*reversed(older[:want]), *newer[:want]):
+        one = build(kind, row[:-1])
+        told = (one.phase, one.level, one.version) if isinstance(one, PhaseChange) else (one.claimed, one.observed)
+        # Once, also if two stores read the log.
+        found.setdefault((one.generation, one.byte_offset, told), ((row[-1], *_place(one)), one))
+    orders, rows = [order for order, _ in found.values()], [one for _, one in found.values()]
+    return Changes(tuple(rows), tuple(orders), len(older) > want, len(newer) > want)
+
+
+def _place(change: Change) -> tuple[int, int, int]:
+    return change.generation, change.byte_offset, change.rec_id
 
 
 def _sorted(reader: Reader, sql: str, params: Iterable[object], order: str) -> list[tuple[Any, ...]]:

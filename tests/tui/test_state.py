@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 from textual.widget import Widget
 
 from tests.lifecycle.test_real_run_lifecycle import BEGIN, LOG, RELOADED
-from tests.tui.fake import NOW, FakeStore
+from tests.tui.fake import NOW, FakeReader, FakeStore, Result
 from tests.tui.stage import Stage, stage
 from tic_daemon.cli import main
 from tic_daemon.store.reader import Reader, open_reader
@@ -446,3 +449,23 @@ def test_watch_tells_each_change_once(real: Reader, monkeypatch: pytest.MonkeyPa
         "hit_rate" in text for text in states
     )
     assert list(news.told()) == []
+
+
+class Twice(FakeReader):
+    """Two stores that hold the same: each answers, and what they say is gathered."""
+
+    def query(self, sql: str, params: Sequence[object] = (), *, gather: str = "", **_: Any) -> Result:  # type: ignore[override]
+        with self._store.lock:
+            part = self._store.db.execute(sql, list(params)).to_arrow_table()
+        here = duckdb.connect(":memory:")
+        here.register("part", pa.concat_tables([part, part]))
+        cursor = here.execute(gather)
+        return Result(tuple(d[0] for d in cursor.description), (), cursor.fetchall(), False, 0.0)
+
+
+def test_a_log_that_two_stores_read_is_told_once() -> None:
+    """As on a mount that both nodes have: the screen draws what one of them tells."""
+    store = lived()
+    found = view(Twice(store), LaneAsk(axis="place", columns=33, lane="step_kind"))
+    assert [c.line_no for c in found.changes.rows] == [15, 16, 30, 31, 32]
+    assert {c.changes for one in found.lanes for c in one.cells} == {1}
