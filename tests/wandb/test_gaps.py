@@ -528,3 +528,19 @@ def test_the_revision_says_what_a_key_is_that_changed_its_meaning() -> None:
     assert h.con.execute("SELECT metric, not_evidence_because FROM mismatches").fetchall() == [
         ("kl_k1", "intervention not stated")
     ]
+
+
+def test_neither_the_client_nor_the_server_shows_that_a_run_moves() -> None:
+    """The client's own process goes on writing while a trainer hangs, and a server that cannot be read is no lost log."""
+    h = Histories()
+    log, server, console = h.local(), h.api(), h.source("file", "r", console=False)
+    h.row(log, 0, verl(0), t=0)
+    h.line(console, 0, {"actor/pg_loss": "0"}, t=0)
+    h.settle(10)
+    h.con.execute("UPDATE source SET last_growth_at = ? WHERE source_id IN (?, ?)", [at(5000), log, server])
+    h.con.execute("UPDATE source SET last_growth_at = ? WHERE source_id = ?", [at(0), console])
+    h.con.execute("UPDATE source SET state = 'unreadable' WHERE source_id = ?", [server])
+    h.con.execute("SET VARIABLE now = ?", [at(5010)])
+    assert h.con.execute("SELECT state FROM run_states").fetchone() == ("silent",)
+    assert h.con.execute("SELECT worker_at FROM liveness").fetchone() == (at(0),)
+    assert h.con.execute("SELECT count(*) FROM evidence_gaps WHERE kind = 'unreadable'").fetchone() == (0,)

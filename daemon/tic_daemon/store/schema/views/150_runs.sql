@@ -13,8 +13,11 @@ GROUP BY g.run_id;
 
 -- What a run's sources did last.
 CREATE OR REPLACE VIEW i_run_growth AS
-SELECT r.run_id, bool_and(r.named_by_us) AS named_by_us, max(s.last_growth_at) AS grown_at,
-    max(s.last_growth_at) FILTER (WHERE NOT s.console) AS worker_at, max(s.last_growth_at) FILTER (WHERE s.console) AS console_at,
+SELECT r.run_id, bool_and(r.named_by_us) AS named_by_us,
+    -- The W&B client is a process of its own, and goes on sending what it measures while a trainer hangs.
+    coalesce(max(s.last_growth_at) FILTER (WHERE s.kind NOT IN ('wandb_local', 'wandb_api')), max(s.last_growth_at) FILTER (WHERE s.kind <> 'wandb_api'))
+        AS grown_at,
+    max(s.last_growth_at) FILTER (WHERE NOT s.console AND s.kind NOT IN ('wandb_local', 'wandb_api')) AS worker_at, max(s.last_growth_at) FILTER (WHERE s.console) AS console_at,
     -- What a server has of a run says nothing of whether its logs are there.
     coalesce(bool_and(s.state = 'unreadable') FILTER (WHERE s.kind <> 'wandb_api'), false) AS unreadable,
     coalesce(bool_and(s.state IN ('vanished', 'rotated')) FILTER (WHERE s.kind <> 'wandb_api'), false) AS gone, count(*) AS sources

@@ -13,7 +13,7 @@ UNION ALL
 SELECT NULL, (SELECT min(run_id) FROM place WHERE place.source_id = s.source_id), 'unreadable', s.path, s.source_id, s.generation,
     NULL, NULL, s.error, s.host, s.observed_at
 FROM b_source s
-WHERE s.state = 'unreadable'
+WHERE s.state = 'unreadable' AND s.kind <> 'wandb_api' -- a reading that failed is in wandb_reads, and hides no byte
 UNION ALL
 SELECT g.rec_id, NULL, g.kind, g.path, NULL, NULL, g.first_byte, g.last_byte, g.detail, (SELECT host FROM b_store), g.observed_at
 FROM b_remote_gap g
