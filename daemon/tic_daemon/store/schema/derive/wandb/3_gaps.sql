@@ -319,7 +319,7 @@ SELECT d.run_id, d.wid, g.attempt, d.kind, d.source, d.axis, d.step, d.key,
 FROM (
     SELECT run_id, wid, axis, step, kind, source, other, detail, unnest(names) AS key, generate_subscripts(names, 1) AS nth FROM d_wandb_diff
     UNION ALL
-    SELECT run_id, wid, axis, step, kind, source, other, '', 'and ' || n - len(names) || ' more', 21 FROM d_wandb_diff WHERE n > len(names)
+    SELECT run_id, wid, axis, step, kind, source, other, 'and ' || n - len(names) || ' more keys', '', 21 FROM d_wandb_diff WHERE n > len(names)
 ) d
 JOIN (SELECT run_id, axis, step, max(attempt) AS attempt, min(first_at) AS first_at, max(last_at) AS last_at FROM t_wandb_group_ GROUP BY run_id, axis, step) g
     ON g.run_id = d.run_id AND g.axis = d.axis AND g.step = d.step;
