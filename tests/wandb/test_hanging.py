@@ -81,8 +81,9 @@ def test_a_tree_is_ended_whatever_session_its_parts_are_in() -> None:
 
 def test_logs_are_followed_while_the_server_hangs(tmp_path: Path) -> None:
     """And when the daemon is killed, nothing of the reading is left."""
-    work = tmp_path / "work"
+    work, temporary = tmp_path / "work", tmp_path / "temporary"
     work.mkdir()
+    temporary.mkdir()
     log = work / "trainer.log"
     log.write_text("start\n")
     (work / "tic.toml").write_text(
@@ -93,7 +94,7 @@ def test_logs_are_followed_while_the_server_hangs(tmp_path: Path) -> None:
         server.faults.append(Fault("HistoryPage", Hang()))
         daemon = subprocess.Popen(
             [sys.executable, "-m", "tic_daemon", "watch", str(work)],
-            env={**environment(), **server.env(tmp_path / "home")}, stderr=subprocess.DEVNULL,
+            env={**environment(), **server.env(tmp_path / "home"), "TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
             wait_until(lambda: bool(server.asked("HistoryPage")), 60, lambda: "it does not read")
@@ -116,3 +117,4 @@ def test_logs_are_followed_while_the_server_hangs(tmp_path: Path) -> None:
             daemon.kill()
             daemon.wait()
         wait_until(lambda: gone(started), 10, lambda: "a child outlived its daemon")
+        wait_until(lambda: not list(temporary.glob("tic-wandb-*")), 10, lambda: "its directory is left")

@@ -27,6 +27,7 @@ from typing import Final, Self
 from tic_daemon.errors import TicError
 from tic_daemon.wandb.masking import masked
 from tic_daemon.wandb.process_tree import end_tree
+from tic_daemon.wandb.reading_child import HOME
 from tic_daemon.wandb.wire import LINE_BYTES, Asked, Decoder, Ended, Message, WireError
 
 CHILD: Final = "tic_daemon.wandb.reading_child"
@@ -70,7 +71,7 @@ class ReadingChild:
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._stopped = stopped
-        self._home = Path(tempfile.mkdtemp(prefix="tic-wandb-"))
+        self._home = Path(tempfile.mkdtemp(prefix=HOME))
         self._errors = (self._home / "errors").open("w+b")
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", CHILD],

@@ -14,6 +14,7 @@ import json
 import math
 import os
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -28,6 +29,8 @@ from tic_daemon.wandb.masking import masked
 from tic_daemon.wandb.process_tree import end_tree
 from tic_daemon.wandb.wire import Asked, Begun, Encoder, Ended, Hello, Message, PageTold, RowTold, RunTold
 
+HOME: Final = "tic-wandb-"
+"""How the directory begins that was made for a child."""
 OLDEST: Final = (0, 28)
 """Before it a scan of an active run could come back empty without a word."""
 MOST_STEPS: Final = 2_000_000_000
@@ -68,6 +71,8 @@ def _listen(lines: BinaryIO, asked: queue.Queue[Asked]) -> None:
     for line in lines:
         asked.put(Asked(**json.loads(line)))
     end_tree(os.getpid(), itself=False)
+    if Path.cwd().name.startswith(HOME):
+        shutil.rmtree(Path.cwd(), ignore_errors=True)  # who made it may have been killed
     os._exit(0)
 
 
