@@ -36,12 +36,14 @@ from tic_daemon.store.writer import Writer
 EPOCH, DECLARED = datetime(1970, 1, 1), datetime(2026, 11, 30)
 RUNS = 3
 """In one example: deriving costs more than one run more."""
+# Not which of several faults without a time is called the first of an incident: the ids of their sources say, and the two
+# ways of storing a run differ in names.
 VIEWS = {
     "lifecycle_findings": "kind, path, byte_offset, until_offset, attempt, role, rank, pid, first_step, last_step, from_at, until_at",
     "weight_lifecycle": "path, byte_offset, rule, phase, level, attempt, rank, pid, legal, finding, before_phase, event_at",
     "exec_states": "path, byte_offset, rule, field, claimed, observed, attempt, rank, pid, event_at, voice",
     "exec_state_now": "path, proc, field, rank, claimed, observed, attempt, event_at",
-    "faults": "path, byte_offset, kind, verdict, severity, locks, rank, pid, step, attempt, echo_of IS NULL, witness_of IS NULL, witnesses",
+    "faults": "path, byte_offset, kind, verdict, severity, locks, rank, pid, step, attempt, echo_of IS NULL",
     "attempts": "attempt, locked, faults, locking_faults, mismatches, admissible, suspect, locked_records, first_fault_why",
     "mismatches": "path, byte_offset, admissibility, reason, graph_mode, step_kind, prefix_cache, prefix_hit_rate, weight_phase, "
     "state_source, state_note, attempt, step, is_evidence",
