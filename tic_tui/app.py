@@ -330,6 +330,14 @@ class TicApp(App[str | None], inherit_bindings=False):
         if item is not None and isinstance(view := self.view, StateScreen):
             view.point_at(item)
 
+    async def show_process(self, number: int) -> None:
+        """To screen 4, of one of the processes that it has."""
+        from tic_tui.screens.state import StateScreen  # noqa: PLC0415
+
+        await self.go(bindings.STATE)
+        if isinstance(view := self.view, StateScreen) and self.state_view is not None:
+            view.show_teller(self.state_view.tellers[number].who)
+
     async def show_mismatches(self, *, run_id: str | None = None, ask: bool = False) -> None:
         """To screen 3: of this run, or as it was left; `ask` opens the filter dialog there."""
         from tic_tui.screens.mismatches import MismatchesScreen  # noqa: PLC0415

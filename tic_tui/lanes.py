@@ -13,8 +13,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import PurePosixPath
 from typing import Final, Literal
 
+from tic_tui.coverage import spans
 from tic_tui.execution import Finding, PhaseChange, StateChange
 from tic_tui.model import Demand, Fault, Key, Mismatch, Search
 from tic_tui.queries import State
@@ -121,6 +123,23 @@ class Teller:
             if one.base < x:
                 held = one
         return held.generation, x - held.base
+
+
+def told_by(teller: Teller) -> str:
+    """Who tells: "rank 3", "pid 31361", "pids 31361, 32114 and more"; "" where nothing tells."""
+    if teller.who.voice == "unknown":
+        return "lines of no known process"
+    if teller.ranks:
+        return f"rank{'s' * (len(teller.ranks) > 1)} {spans(teller.ranks)}"
+    if not teller.pids:
+        return ""
+    some_ = ", ".join(map(str, teller.pids[:3]))
+    return f"pid{'s' * (len(teller.pids) > 1)} {some_}{' and more' * (len(teller.pids) > 3)}"
+
+
+def name_of(teller: Teller) -> str:
+    """Who tells and where: "rollout pid 31361 worker_raw.log"."""
+    return " ".join(filter(None, (teller.who.role, told_by(teller), PurePosixPath(teller.who.path).name)))
 
 
 @dataclass(frozen=True, slots=True)

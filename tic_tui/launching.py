@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tic_daemon.errors import ConfigError
+from tic_tui import bindings
 from tic_tui.theming import Look
 
 if TYPE_CHECKING:
@@ -27,10 +28,12 @@ class Launcher:
 
     async def show_palette(self, screen: str) -> None:
         """Everything that can be gone to or done, by its letters."""
+        from tic_tui.lanes import name_of  # noqa: PLC0415
         from tic_tui.screens.palette import PaletteScreen, choices  # noqa: PLC0415
 
         app = self._app
-        entries = choices(app.keymap, screen, app.runs_view, app.run_view, sorted(app.wardrobe.looks))
+        told = [name_of(one) for one in app.state_view.tellers] if screen == bindings.STATE and app.state_view else ()
+        entries = choices(app.keymap, screen, app.runs_view, app.run_view, sorted(app.wardrobe.looks), told)
         await app.push_screen(PaletteScreen(entries), self._run_choice)
 
     async def _run_action(self, name: str | None) -> None:
@@ -46,6 +49,8 @@ class Launcher:
         elif choice.kind == "metric":
             await app.show_run()
             app.plot_metric(choice.id)
+        elif choice.kind == "process":
+            await app.show_process(int(choice.id))
         elif choice.kind == "theme":
             app.wear(app.wardrobe.looks[choice.id])
         else:

@@ -357,6 +357,15 @@ async def test_only_the_screen_in_front_is_asked_for_and_a_quiet_store_nothing(m
         assert not any("exec_state_now" in sql for sql in s.store.asked)
 
 
+async def test_a_process_is_found_by_its_letters() -> None:
+    async with stage((80, 24), demo=False, store=lived()) as s:
+        await opened(s)
+        await s.press("colon", *"trainer")
+        await s.shows("process trainer pid 4600 trainer.log")
+        await s.press("enter")
+        await s.shows("/logs/trainer.log", "2 of 2")
+
+
 async def test_without_any_state_and_without_a_run_it_says_so() -> None:
     store = FakeStore()
     async with stage(demo=False, store=store) as s:

@@ -7,10 +7,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from tic_tui.age import clock
-from tic_tui.coverage import spans
 from tic_tui.execution import Finding, PhaseChange, StateChange
 from tic_tui.glyphs import Glyphs
-from tic_tui.lanes import NUMBERS, STANDINGS, Change, Numbers, Spot, StateView, Teller, moment, phase_words
+from tic_tui.lanes import NUMBERS, STANDINGS, Change, Numbers, Spot, StateView, moment, phase_words, told_by
 from tic_tui.model import Fault, Mismatch
 from tic_tui.render import findings
 from tic_tui.render.lanes import label, label_width
@@ -19,18 +18,6 @@ from tic_tui.render.text import Builder, Line, clean, clip_left, count, number, 
 
 _TICK: Final = 14  # columns from one label of the ruler to the next, at least
 _DAY_US: Final = 86_400_000_000
-
-
-def name_of(teller: Teller) -> str:
-    """Who tells: "rank 3", "pid 31361", "pids 31361, 32114 and more"; "" where nothing tells."""
-    if teller.who.voice == "unknown":
-        return "lines of no known process"
-    if teller.ranks:
-        return f"rank{'s' * (len(teller.ranks) > 1)} {spans(teller.ranks)}"
-    if not teller.pids:
-        return ""
-    some_ = ", ".join(map(str, teller.pids[:3]))
-    return f"pid{'s' * (len(teller.pids) > 1)} {some_}{' and more' * (len(teller.pids) > 3)}"
 
 
 def head(view: StateView, keys: str, width: int, glyphs: Glyphs) -> Line:
@@ -44,7 +31,7 @@ def head(view: StateView, keys: str, width: int, glyphs: Glyphs) -> Line:
     right = f" {nth} of {len(view.tellers)} " + (f"({keys}) " if len(view.tellers) > 1 and width >= 60 else "")
     b.add(f"{role} ", role if role in {"rollout", "trainer"} else "head")
     room = max(8, b.room - width_of(right) - 1)
-    said = name_of(teller)
+    said = told_by(teller)
     path = clean(teller.who.path or "log unknown", glyphs)
     if said and width_of(said) + 12 < room:
         b.add(f"{said}  ", "title")

@@ -21,13 +21,13 @@ from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 from tic_tui.widgets.safe_input import SafeInput
 
-Kind = Literal["action", "screen", "run", "metric", "theme"]
+Kind = Literal["action", "screen", "run", "metric", "process", "theme"]
 _MOVING: Final = frozenset({"up", "down", "page_up", "page_down", "top", "end", "left", "right", "open", "back"})
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One entry. `id` is what it stands for: an action, a run, a metric, a theme."""
+    """One entry. `id` is what it stands for: an action, a run, a metric, a theme, or the number of a process."""
 
     kind: Kind
     id: str
@@ -37,9 +37,10 @@ class Choice:
 
 
 def choices(
-    keymap: Keymap, screen: str, runs: RunsView | None, run: RunView | None, themes: Iterable[str]
+    keymap: Keymap, screen: str, runs: RunsView | None, run: RunView | None, themes: Iterable[str],
+    processes: Iterable[str] = (),
 ) -> list[Choice]:  # fmt: skip
-    """All that can be chosen, without what the arrow keys do."""
+    """All that can be chosen, without what the arrow keys do. `processes`: those of screen 4, in its order."""
     found = []
     for key in keymap.on(screen):
         if key.id not in _MOVING and key.id != "palette":
@@ -52,6 +53,7 @@ def choices(
             found.append(Choice("run", str(one.run_id), str(one.run_id), str(one.state)))
     if run is not None and run.series is not None:
         found += [Choice("metric", metric, metric, "plot it") for metric in run.series.metrics]
+    found += [Choice("process", str(n), name, "its state") for n, name in enumerate(processes)]
     return found + [Choice("theme", name, name, "") for name in themes]
 
 
@@ -106,7 +108,7 @@ class PaletteScreen(SearchDialog[Choice]):
     def _row(self, entry: Choice, width: int) -> Line:
         b = Builder(width, tic_app(self).glyphs).add(" ")
         b.cell(entry.kind, 7, "dim")
-        if entry.kind in {"run", "metric", "theme"}:
+        if entry.kind in {"run", "metric", "process", "theme"}:
             return b.add(entry.name, "title").add_if_fits(f"  {entry.about}", "dim").line()
         b.cell(entry.name, 16, "title")
         if width >= 50:
