@@ -63,7 +63,7 @@ class Reads:
         self.sources: dict[int, SourceRow] = {}
         self.cursors: dict[tuple[int, int], CursorRow] = {}
         self.environ = {**os.environ, **server.env(home), **FAST}
-        self._config = {"every_s": 0.2, "deadline_s": 20.0, "grace_s": 0.0, **config}
+        self._config = {"every_s": 0.2, "deadline_s": 90.0, "grace_s": 0.0, **config}
         self.api = self.start(*paths)
 
     def start(self, *paths: str, **more: Any) -> WandbApi:
@@ -88,7 +88,7 @@ class Reads:
             self.cursors[delta.source.source_id, 0] = delta.cursor
             self.events.setdefault(delta.source.path, []).extend(delta.events)
 
-    def wait(self, path: str, reads: int, seconds: float = 30.0) -> list[WandbRead]:
+    def wait(self, path: str, reads: int, seconds: float = 120.0) -> list[WandbRead]:
         """Takes until there are so many readings of a run."""
         until = time.monotonic() + seconds
         while len(self.reads(path)) < reads:
@@ -230,13 +230,28 @@ def test_rewound_steps_are_missed_once(server: WandbServer, tmp_path: Path) -> N
     reads.wait(run.path, 1)
     run.rewind(19)
     run.put([{"_step": n, "loss": -1.0} for n in range(20, 25)])
-    until = time.monotonic() + 20
+    until = time.monotonic() + 120
     while not any(read.seen == "0-24" for read in reads.reads(run.path)):
         assert time.monotonic() < until
         reads.wait(run.path, len(reads.reads(run.path)) + 1)
     reads.api.stop()
     assert reads.reads(run.path)[-1].outcome == "ok", "two readings agreed; the steps are not waited for any more"
     assert {row.wandb_step for row in reads.rows(run.path) if row.values[0].number == -1.0} == set(range(20, 25))
+
+
+def test_a_reading_that_hangs_is_ended_and_the_next_one_reads_on(server: WandbServer, tmp_path: Path) -> None:
+    run = server.add_run("lab/grpo/hanging", rows(30))
+    server.faults.append(Fault("HistoryPage", Hang(), times=1, when=only(run)))
+    reads = Reads(server, tmp_path, run.path, deadline_s=8.0)
+    assert reads.wait(run.path, 1)[0].outcome == "timeout"
+    [source] = reads.sources.values()
+    assert source.state == "unreadable" and source.error.startswith("timeout")
+    until = time.monotonic() + 120
+    while reads.reads(run.path)[-1].outcome != "ok":  # on a busy machine the next one may be late, too
+        assert time.monotonic() < until
+        reads.wait(run.path, len(reads.reads(run.path)) + 1)
+    reads.api.stop()
+    assert reads.steps(run.path) == list(range(30))
 
 
 def test_faults_that_raise_are_readings_that_failed(server: WandbServer, tmp_path: Path) -> None:
@@ -246,8 +261,6 @@ def test_faults_that_raise_are_readings_that_failed(server: WandbServer, tmp_pat
         "cut": Fault("HistoryPage", Cut()),
         "errors": Fault("HistoryPage", graphql_errors("no such field: https://x/y?sig=deadbeef")),
         "poisoned": Fault("parquet", Status(403), times=1),
-        "hanging": Fault("HistoryPage", Hang()),
-        "after": Fault("HistoryPage", Status(200), after=10**9),
     }
     for name, fault in faults.items():
         run = server.add_run(f"lab/grpo/{name}", rows(30))
@@ -255,18 +268,11 @@ def test_faults_that_raise_are_readings_that_failed(server: WandbServer, tmp_pat
         server.faults.append(fault)
     server.runs["lab/grpo/poisoned"].export(20)
     faults["poisoned"].when = lambda asked: asked["run"] == "lab/grpo/poisoned"
-    reads = Reads(server, tmp_path, *server.runs, every_s=3600.0, deadline_s=10.0)
-    began = time.monotonic()
+    reads = Reads(server, tmp_path, *server.runs, every_s=3600.0)
     outcomes = {name: reads.wait(f"lab/grpo/{name}", 1)[0] for name in faults}
-    assert {name: read.outcome for name, read in outcomes.items()} == {
-        "refused": "error", "broken": "error", "cut": "error", "errors": "error", "poisoned": "error",
-        "hanging": "timeout", "after": "ok",
-    }  # fmt: skip
-    assert time.monotonic() - began < 60, "the hanging one was ended, and the next child read on"
+    assert {name: read.outcome for name, read in outcomes.items()} == dict.fromkeys(faults, "error")
     assert "deadbeef" not in outcomes["errors"].detail and "no such field" in outcomes["errors"].detail
-    assert all(read.last_step is None and read.detail for read in outcomes.values() if read.outcome != "ok")
-    source = next(source for source in reads.sources.values() if source.path == "lab/grpo/hanging")
-    assert source.state == "unreadable" and source.error.startswith("timeout")
+    assert all(read.last_step is None and read.detail for read in outcomes.values())
     reads.api.stop()
     # An answer of 403 in place of an export is not kept for the next reading, nor for anybody else's.
     reads.start("lab/grpo/poisoned")
