@@ -37,6 +37,8 @@ class Histories:
         self._offset: dict[int, int] = {}
         self._row_no: dict[int, int] = {}
         self._run: dict[int, dict[str, object]] = {}
+        self._uploaders: dict[int, int] = {}
+        self._hints: dict[int, str] = {}
         self._kinds: dict[str, dict[str, str]] = {}
 
     @classmethod
@@ -52,6 +54,7 @@ class Histories:
     def source(self, kind: str, run: str, path: str = "", console: bool = False, run_how: str = "path") -> int:
         self.sources += 1
         source_id = self.sources
+        self._hints[source_id] = run
         self._put("source", {
             "source_id": source_id, "kind": kind, "host": "h", "root": "/w", "path": path or f"/w/{kind}-{source_id}", "role": "trainer",
             "single_process": False, "stream": "", "console": console, "run_hint": run, "run_how": run_how, "zone_s": 0,
@@ -74,8 +77,11 @@ class Histories:
         self.tell(source_id, t, **told)
         return source_id
 
-    def api(self, run: str = "r", wid: str = "abc", t: float = 0, **told: object) -> int:
-        source_id = self.source("wandb_api", run)
+    def api(self, run: str = "r", wid: str = "abc", t: float = 0, mute: bool = False, **told: object) -> int:
+        """The server's history. `mute`: it has never said anything of the run."""
+        source_id = self.source("wandb_api", run, f"e/p/{wid}")
+        if mute:
+            return source_id
         self._run[source_id] = {
             "run_path": f"e/p/{wid}", "wandb_id": wid, "entity": "e", "project": "p", "name": run, "mode": "", "directory": "",
             "writer": "", "state": "running", "config": "{}", "summary": "{}", "client_version": "0.31.0", "framework": "",
@@ -99,10 +105,13 @@ class Histories:
         t: float,
         read: str | None = None,
         bytes: int = 100,
+        logged: float | None = None,
     ) -> None:
+        """`t`: when it was written, or read. `logged`: its own time, of one that was read."""
+        stamp = logged if read else t
         made = history_row([value_of(key, value) for key, value in values.items()], self._row_no.get(source_id, 0))
         self._row_no[source_id] = made.row_no + 1
-        place = self._at(source_id, t, stamp=None if read else at(t), byte_length=bytes)
+        place = self._at(source_id, t, stamp=None if stamp is None else at(stamp), byte_length=bytes)
         self._put("wandb_row", {
             **place, "wandb_step": step, "row_no": made.row_no, "writer": "", "keys": len(made.values), "digest": made.digest(),
             "read_id": read,
@@ -150,11 +159,17 @@ class Histories:
                 self.row(source_id, step, values, t, read_id)
 
     def upload(self, source_id: int, t: float, state: str, **told: object) -> None:
+        """What the uploader of a local log says; its own log is a source beside it."""
         row = {
             "directory": self._run[source_id]["directory"], "wandb_id": self._run[source_id]["wandb_id"], "state": state, "history_offset": None,
             "history_lines": None, "status": None, "dropped_step": None, "current_step": None, "detail": "",
         }  # fmt: skip
-        self._put("wandb_upload", {**self._at(source_id, t, stamp=at(t)), **row, **told})
+        uploader = self._uploaders.get(source_id)
+        if uploader is None:
+            directory = self._run[source_id]["directory"]
+            uploader = self.source("wandb_local", self._hints[source_id], f"{directory}/logs/debug-internal.log")
+            self._uploaders[source_id] = uploader
+        self._put("wandb_upload", {**self._at(uploader, t, stamp=at(t)), **row, **told})
 
     def line(self, source_id: int, step: int, printed: Mapping[str, str], t: float) -> None:
         """A line of a trainer: it ends the step and prints metrics."""

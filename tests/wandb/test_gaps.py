@@ -112,6 +112,18 @@ def _replayed(h: Histories) -> None:
         h.row(second, step, verl(step), t=60 + step)
 
 
+def _ahead(h: Histories) -> None:
+    """The trainer printed two steps that the log has not got yet, and no reading is as young."""
+    log, server = h.local("ahead", "ahead"), h.api("ahead", "ahead")
+    console = h.source("file", "ahead", console=True)
+    for step in range(8):
+        h.row(log, step, verl(step), t=step)
+    for step in range(10):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+    h.upload(log, 8, "acknowledged", history_offset=0, history_lines=8, status=200)
+    h.whole(server, 20, [(step, verl(step)) for step in range(8)])
+
+
 def _back(h: Histories) -> None:
     """log(step=) went back: the client dropped the call, the trainer printed the step."""
     log, console = h.local("back", "back"), h.source("file", "back", console=True)
@@ -166,6 +178,19 @@ def _gone(h: Histories) -> None:
     h.whole(server, 260, rows[:7], page=777, stored=False)
 
 
+def _grown(h: Histories) -> None:
+    """Two readings of all that there was, at once one after the other, and later ones of what is new: rows came between, logged before."""
+    log, server = h.local("grown", "grown"), h.api("grown", "grown")
+    for step in range(20):
+        h.row(log, step, verl(step), t=step)
+    h.whole(server, 12, [(step, verl(step)) for step in range(10)])
+    h.whole(server, 13, [(step, verl(step)) for step in range(10)], page=777, stored=False)
+    first = h.read(server, 90, "10-19", page=777, first=10)
+    for step in range(10, 20):
+        h.row(server, step, verl(step), t=90, read=first, logged=step)
+    h.read(server, 150, "10-19", page=1000, first=10)
+
+
 def _short(h: Histories) -> None:
     """The last reading did not see what the one before did: our own reading was short."""
     log, server = h.local("short", "short"), h.api("short", "short")
@@ -193,7 +218,7 @@ def _offline(h: Histories) -> None:
 
 
 def _no_account(h: Histories) -> None:
-    log, server = h.local("no-account", "no-account"), h.api("no-account", "no-account")
+    log, server = h.local("no-account", "no-account"), h.api("no-account", "no-account", mute=True)
     for step in range(10):
         h.row(log, step, verl(step), t=step)
     h.read(server, 200, outcome="no_account", detail="no key")
@@ -333,7 +358,7 @@ def _twice(h: Histories) -> None:
 
 
 PUTS = (
-    _chunk, _young, _once, _killed, _resumed, _replayed, _back, _dead, _dead_now, _long, _gone, _short, _unread, _offline, _no_account, _prime,
+    _chunk, _young, _once, _killed, _resumed, _replayed, _ahead, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
     _slime, _partial, _values, _printed, _sparse, _thinned, _twice,
 )  # fmt: skip
 CHUNK = "server_lost_chunk"
@@ -346,11 +371,13 @@ CHUNK = "server_lost_chunk"
     ("killed", [("missing", "wandb_local", 8, 11, None, "ended_before_flush", False)]),
     ("resumed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
     ("replayed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
+    ("ahead", [("pending", "wandb_local", 8, 9, None, "ended_before_flush", False)]),
     ("back", [("missing", "wandb_local", 6, 6, None, "dropped_by_sdk", True)]),
     ("dead", [("missing", "wandb_api", 15, 39, None, "uploader_dead", True)]),
     ("dead-now", [("pending", "wandb_api", 10, 19, None, "uploader_dead", False)]),
     ("long", [("missing", "wandb_api", 4, 4, None, "line_too_long", True)]),
     ("gone", [("missing", "wandb_api", 7, 9, None, "server_lost", True)]),
+    ("grown", []),
     ("short", [("unread", "wandb_api", 4, 9, None, "read_short", False)]),
     ("unread", [("unread", "wandb_api", 4, 9, None, "under_way", False), ("unread", "wandb_api", 0, None, None, "timeout", False)]),
     ("offline", [("not_synced", "wandb_api", 0, 9, None, "offline", False)]),
@@ -391,12 +418,20 @@ def test_before_the_grace_time_nothing_is_missing() -> None:
     ("dead", "the uploader ended with status 403 at 2026-11-29 12:00:30 UTC; 15 lines of history were acknowledged before: filestream: fatal error"),
     ("back", "log() was called for it when the client was at _step 7"),
     ("killed", "the log ends at step 7 without an exit record"),
+    ("ahead", "the log ends at step 7 without an exit record"),
     ("replayed", "the run was resumed at _step 8 on 2026-11-29 12:00:50 UTC"),
     ("values", "local 1152921504606846977, server 1152921504606846976"),
     ("printed", "printed 0.00123, logged 0.002"),
 ])  # fmt: skip
 def test_each_cause_comes_with_its_evidence(store: Histories, run: str, words: str) -> None:
     assert any(words in str(row[0]) for row in gaps(store, run, "detail")), gaps(store, run, "detail")
+
+
+def test_an_uploaders_log_and_a_server_that_said_nothing_are_of_the_run_that_they_are_named_for(
+    store: Histories,
+) -> None:
+    ids = store.con.execute("SELECT DISTINCT run_id, wandb_id FROM wandb_gaps WHERE wandb_id <> ''").fetchall()
+    assert len(ids) > 10 and [row for row in ids if row[0] != row[1]] == []
 
 
 def test_a_run_counts_its_confirmed_gaps(store: Histories) -> None:

@@ -229,7 +229,7 @@ class Reconciler:
     def _place_sources(self, con: duckdb.DuckDBPyConnection) -> bool:
         """Brings d_wandb_source to the sources there are; one whose keys are now read otherwise is taken in anew.
 
-        Returns whether anything changed.
+        Uploaders' logs are none of them: they hold no rows. Returns whether anything changed.
         """
         rows = con.execute(
             """
@@ -242,7 +242,7 @@ class Reconciler:
             )
             SELECT r.run_id, s.source_id, s.kind, coalesce(t.mode, ''), coalesce(t.framework, '')
             FROM source s JOIN run r ON r.source_id = s.source_id LEFT JOIN told t ON t.source_id = s.source_id
-            WHERE s.kind IN ('wandb_local', 'wandb_api')
+            WHERE s.kind = 'wandb_api' OR (s.kind = 'wandb_local' AND s.path NOT LIKE '%.log')
             """
         ).fetchall()
         runs: dict[str, list[tuple[int, str, str, str]]] = {}

@@ -1,11 +1,14 @@
 -- Which steps the sources of a run have, and what their values are against each other: see ../../../reconcile.py.
 
--- W&B's sources with their run, and what is known of them. `wid` is the run's id at W&B.
+-- W&B's sources with their run, and what is known of them. `wid` is the run's id at W&B; one that has told nothing yet, as a server
+-- without an account, is named for it.
 CREATE OR REPLACE TEMP TABLE t_wandb_source_ AS
 SELECT l.source_id, l.kind, l.framework, l.shared, l.main, p.run_id, p.attempt,
-    coalesce(nullif(r.wandb_id, ''), 'source ' || l.source_id) AS wid, coalesce(r.mode, '') AS mode, coalesce(r.state, '') AS state,
+    coalesce(nullif(r.wandb_id, ''), nullif(CASE l.kind WHEN 'wandb_api' THEN split_part(b.path, '/', 3)
+        ELSE regexp_extract(b.path, '(?:^|/)run-([^/]*)[.]wandb$', 1) END, ''), 'source ' || l.source_id) AS wid, coalesce(r.mode, '') AS mode, coalesce(r.state, '') AS state,
     coalesce(r.directory, '') AS directory, r.started_at, r.starting_step, r.exit_code
 FROM d_wandb_source l
+JOIN b_source b ON b.source_id = l.source_id
 JOIN (SELECT source_id, arg_max(run_id, (generation, from_off)) AS run_id, max(lo_attempt) AS attempt FROM t_place GROUP BY source_id) p
     ON p.source_id = l.source_id
 LEFT JOIN (
