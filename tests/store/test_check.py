@@ -259,6 +259,12 @@ def test_an_unreadable_log_is_a_gap(told: Told) -> None:
     assert (code, "14: unreadable /jobs/b.log: Permission denied" in text) == (14, True), text
 
 
+def test_a_server_that_could_not_be_read_is_no_gap_of_the_run(told: Told) -> None:
+    server = log(kind="wandb_api", path="e/p/r1", state="unreadable", error="no_account: No API key configured.")
+    code, text = told([log(*WELL), server])
+    assert (code, "14:" in text) == (0, False), text
+
+
 def test_a_gap_of_another_run_is_not_this_ones(told: Told) -> None:
     assert told([log(*WELL), log(Gap(at(0), "truncated", 5, 9, ""), name="b.log", run_hint="other")])[0] == 0
 

@@ -52,10 +52,11 @@ def _chunk(h: Histories) -> None:
 
 
 def _young(h: Histories) -> None:
-    """The server has not got the last steps, and they are younger than the grace time."""
+    """All is acknowledged, the server has not got the last steps, and no reading is younger than they are by the grace time."""
     log, server = h.local("young", "young"), h.api("young", "young")
     for step in range(10):
         h.row(log, step, verl(step), t=END - 100 + 10 * step)
+        h.upload(log, END - 99 + 10 * step, "acknowledged", history_offset=step, history_lines=1, status=200)
     rows = [(step, verl(step)) for step in range(6)]
     h.whole(server, END - 40, rows)
     h.whole(server, END - 10, rows, page=777, stored=False)
@@ -371,7 +372,7 @@ CHUNK = "server_lost_chunk"
     ("killed", [("missing", "wandb_local", 8, 11, None, "ended_before_flush", False)]),
     ("resumed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
     ("replayed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
-    ("ahead", [("pending", "wandb_local", 8, 9, None, "ended_before_flush", False)]),
+    ("ahead", [("pending", "wandb_local", 8, 9, None, "under_way", False)]),
     ("back", [("missing", "wandb_local", 6, 6, None, "dropped_by_sdk", True)]),
     ("dead", [("missing", "wandb_api", 15, 39, None, "uploader_dead", True)]),
     ("dead-now", [("pending", "wandb_api", 10, 19, None, "uploader_dead", False)]),

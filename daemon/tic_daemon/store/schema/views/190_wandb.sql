@@ -10,7 +10,9 @@ JOIN (SELECT source_id, arg_max(run_id, (generation, from_off)) AS run_id, max(l
     ON p.source_id = r.source_id;
 
 CREATE OR REPLACE VIEW wandb_gaps AS
-SELECT g.run_id, g.attempt, k.kind, g.source, g.first_step, g.last_step, nullif(g.key, '') AS key, g.cause,
+SELECT g.run_id, g.attempt, k.kind, g.source, g.first_step, g.last_step, nullif(g.key, '') AS key,
+    -- Whether a process has ended before its log was written shows when the time for writing it is over.
+    CASE WHEN k.kind = 'pending' AND g.cause = 'ended_before_flush' THEN 'under_way' ELSE g.cause END AS cause,
     CASE k.kind
         WHEN 'not_synced' THEN 'an offline run, never synced: nothing can be missing yet'
         WHEN 'unread' THEN CASE g.cause WHEN 'no_account' THEN 'no W&B account here: the server was not asked'

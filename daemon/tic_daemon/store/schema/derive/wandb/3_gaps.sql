@@ -28,14 +28,20 @@ SELECT run_id, wid, nth, began_at, split_part(piece, '-', 1)::BIGINT AS lo,
 FROM (SELECT run_id, wid, nth, began_at, unnest(string_split(seen, ' ')) AS piece FROM t_wandb_whole_)
 WHERE regexp_full_match(piece, '[0-9]{1,18}(-[0-9]{1,18})?');
 
--- Steps of the server, and whether the newest whole readings still saw them.
+-- Steps of the server, and whether the newest whole readings still saw them: those that began when an earlier reading had the step.
 CREATE OR REPLACE TEMP TABLE t_wandb_served_ AS
+WITH had AS (
+    SELECT u.run_id, u.wid, u.axis, u.step, min(coalesce(r.began_at, TIMESTAMP 'infinity')) AS at
+    FROM t_wandb_at_ u LEFT JOIN t_wandb_read_ r ON r.run_id = u.run_id AND r.wid = u.wid AND r.read_id = u.read_id
+    WHERE u.side = 'wandb_api' GROUP BY u.run_id, u.wid, u.axis, u.step
+)
 SELECT g.run_id, g.wid, g.axis, g.step, g.first_at, g.w_lo, g.w_hi, r1.began_at AS read_at,
-    r1.read_id IS NOT NULL AND g.w_lo IS NOT NULL
+    coalesce(r1.began_at > h.at, false) AND g.w_lo IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM t_wandb_range_ x WHERE x.run_id = g.run_id AND x.wid = g.wid AND x.nth = 1 AND g.w_lo BETWEEN x.lo AND x.hi) AS unseen,
-    r2.read_id IS NOT NULL AND g.w_lo IS NOT NULL AND EXISTS (SELECT 1 FROM t_wandb_range_ x WHERE x.run_id = g.run_id AND x.wid = g.wid)
+    coalesce(r2.began_at > h.at, false) AND g.w_lo IS NOT NULL AND EXISTS (SELECT 1 FROM t_wandb_range_ x WHERE x.run_id = g.run_id AND x.wid = g.wid)
         AND NOT EXISTS (SELECT 1 FROM t_wandb_range_ x WHERE x.run_id = g.run_id AND x.wid = g.wid AND g.w_lo BETWEEN x.lo AND x.hi) AS vanished
 FROM t_wandb_group_ g
+JOIN had h ON h.run_id = g.run_id AND h.wid = g.wid AND h.axis = g.axis AND h.step = g.step
 LEFT JOIN t_wandb_whole_ r1 ON r1.run_id = g.run_id AND r1.wid = g.wid AND r1.nth = 1
 LEFT JOIN t_wandb_whole_ r2 ON r2.run_id = g.run_id AND r2.wid = g.wid AND r2.nth = 2
 WHERE g.side = 'wandb_api';
@@ -154,7 +160,7 @@ SELECT c.run_id, c.wid, c.axis, c.step, c.attempt, c.since, c.holder, c.reads, c
     CASE WHEN c.vanished THEN 'server_lost'
          WHEN u.dead_at IS NOT NULL AND c.row_no + coalesce(u.base, 0) >= coalesce(u.acked, 0) THEN 'uploader_dead'
          WHEN c.bytes > 10383360 OR (c.bytes > 1000000 AND u.too_long) THEN 'line_too_long'
-         WHEN a.log_id IS NOT NULL THEN 'server_lost_chunk'
+         WHEN a.log_id IS NOT NULL AND c.reads > 0 THEN 'server_lost_chunk'
          WHEN t.two THEN 'another_writer'
          WHEN c.reads >= 2 AND u.log_id IS NOT NULL AND c.row_no + coalesce(u.base, 0) >= coalesce(u.acked, 0) THEN 'not_uploaded'
          WHEN c.reads < 2 THEN 'under_way' ELSE 'unknown' END AS cause,
@@ -163,7 +169,7 @@ SELECT c.run_id, c.wid, c.axis, c.step, c.attempt, c.since, c.holder, c.reads, c
          THEN 'the uploader ended' || coalesce(' with status ' || u.status, '') || ' at ' || strftime(u.dead_at, '%Y-%m-%d %H:%M:%S') || ' UTC; '
             || coalesce(u.acked, 0) || ' lines of history were acknowledged before' || coalesce(': ' || nullif(left(u.detail, 160), ''), '')
          WHEN c.bytes > 10383360 OR (c.bytes > 1000000 AND u.too_long) THEN 'its row has ' || c.bytes || ' bytes'
-         WHEN a.log_id IS NOT NULL
+         WHEN a.log_id IS NOT NULL AND c.reads > 0
          THEN 'lines ' || a.lo || ' to ' || a.hi - 1 || ' of the history were acknowledged' || coalesce(' with status ' || a.status, '') || ' at '
             || strftime(a.told_at, '%Y-%m-%d %H:%M:%S') || ' UTC'
          WHEN t.two THEN 'two processes wrote this run at one time'
@@ -353,7 +359,7 @@ UNION ALL
 SELECT v.run_id, f.attempt, v.wid, 'unread', 'wandb_api', v.axis, min(v.step), max(v.step), count(*), '', 'read_short', 'wandb_api',
     'the last reading of all did not see ' || count(*) || ' steps that earlier ones had', 0, false, NULL, max(v.read_at)
 FROM t_wandb_served_ v JOIN t_wandb_life_ f ON f.run_id = v.run_id AND f.wid = v.wid
-WHERE v.unseen AND NOT v.vanished AND v.first_at < v.read_at
+WHERE v.unseen AND NOT v.vanished
 GROUP BY v.run_id, f.attempt, v.wid, v.axis;
 
 -- Each step of each source. `state` is the worst that is said of it there: ok | partial | value_differs | duplicate | out_of_order |
