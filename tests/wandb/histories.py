@@ -122,6 +122,19 @@ class Histories:
                 "observed_at": place["observed_at"],
             })  # fmt: skip
 
+    def damage(self, source_id: int, t: float) -> None:
+        """The next 100 bytes of a log are damaged."""
+        place = self._at(source_id, t)
+        first = place["byte_offset"]
+        assert isinstance(first, int)
+        told = {
+            "kind": "wandb_damaged",
+            "first_byte": first,
+            "last_byte": first + 100,
+            "detail": "a checksum does not fit",
+        }
+        self._put("source_gap", {**place, **told})
+
     def read(
         self,
         source_id: int,

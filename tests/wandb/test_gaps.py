@@ -125,6 +125,20 @@ def _ahead(h: Histories) -> None:
     h.whole(server, 20, [(step, verl(step)) for step in range(8)])
 
 
+def _damaged(h: Histories) -> None:
+    """Bytes of the log are damaged, between rows and before the first one; the server has all."""
+    log, server = h.local("damaged", "damaged"), h.api("damaged", "damaged", state="finished")
+    h.damage(log, 0)
+    for step in (1, 2, 3, 7, 8):
+        if step == 7:
+            h.damage(log, 6)
+        h.row(log, step, verl(step), t=step)
+    h.tell(log, 9, state="finished")
+    rows = [(step, verl(step)) for step in range(9)]
+    h.whole(server, 100, rows)
+    h.whole(server, 160, rows, page=777, stored=False)
+
+
 def _back(h: Histories) -> None:
     """log(step=) went back: the client dropped the call, the trainer printed the step."""
     log, console = h.local("back", "back"), h.source("file", "back", console=True)
@@ -359,7 +373,7 @@ def _twice(h: Histories) -> None:
 
 
 PUTS = (
-    _chunk, _young, _once, _killed, _resumed, _replayed, _ahead, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
+    _chunk, _young, _once, _killed, _resumed, _replayed, _ahead, _damaged, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
     _slime, _partial, _values, _printed, _sparse, _thinned, _twice,
 )  # fmt: skip
 CHUNK = "server_lost_chunk"
@@ -373,6 +387,9 @@ CHUNK = "server_lost_chunk"
     ("resumed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
     ("replayed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
     ("ahead", [("pending", "wandb_local", 8, 9, None, "under_way", False)]),
+    ("damaged", [
+        ("missing", "wandb_local", 0, 0, None, "log_damaged", False), ("missing", "wandb_local", 4, 6, None, "log_damaged", False),
+    ]),
     ("back", [("missing", "wandb_local", 6, 6, None, "dropped_by_sdk", True)]),
     ("dead", [("missing", "wandb_api", 15, 39, None, "uploader_dead", True)]),
     ("dead-now", [("pending", "wandb_api", 10, 19, None, "uploader_dead", False)]),
@@ -419,6 +436,7 @@ def test_before_the_grace_time_nothing_is_missing() -> None:
     ("dead", "the uploader ended with status 403 at 2026-11-29 12:00:30 UTC; 15 lines of history were acknowledged before: filestream: fatal error"),
     ("back", "log() was called for it when the client was at _step 7"),
     ("killed", "the log ends at step 7 without an exit record"),
+    ("damaged", "the log is damaged there: bytes 500 to 600"),
     ("ahead", "the log ends at step 7 without an exit record"),
     ("replayed", "the run was resumed at _step 8 on 2026-11-29 12:00:50 UTC"),
     ("values", "local 1152921504606846977, server 1152921504606846976"),

@@ -9,7 +9,7 @@ from datetime import UTC, timedelta
 import pytest
 
 from tests.wandb.histories import NOON, Histories
-from tests.wandb.test_gaps import END, _chunk, _dead, _killed, _partial
+from tests.wandb.test_gaps import END, _chunk, _dead, _killed, _no_account, _partial
 from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.store import histories, plain
 from tic_daemon.store.check import check
@@ -25,7 +25,7 @@ NOW = (NOON + timedelta(seconds=END)).replace(tzinfo=UTC)
 def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     path = tmp_path_factory.mktemp("words") / "store.duckdb"
     h = Histories.in_file(path)
-    for put in (_chunk, _killed, _dead, _partial):
+    for put in (_chunk, _killed, _dead, _no_account, _partial):
         put(h)
     console = h.source("file", "chunk", console=True)
     record = {
@@ -70,6 +70,8 @@ def test_status_tells_where_the_steps_are_and_what_lacks(reader: Reader) -> None
         "missing server, steps 15-39: the uploader had ended while training went on: the uploader ended with status 403"
         in text
     )
+    # A server that no reading has got an answer of has not "0" steps.
+    assert "e/p/no-account online running; steps: 10 in local logs, the server's not known; read no account" in text
     assert "missing local log, steps 8-11: the process ended before its log was written" in text
     assert "runs of this workspace are in 2 projects: e/p, e/q" in text
     data = json.loads(plain.to_json(dict(told.data)))

@@ -43,7 +43,9 @@ def line(history: History, now: datetime, width: int, glyphs: Glyphs) -> Line:
     else:
         b.add_if_fits("  not read back", "dim")
     if history.local_steps is not None:
-        b.add_if_fits(f"  {history.local_steps} steps logged, {history.server_steps or 0} on the server", "dim")
+        asked = history.server_steps or history.read_ok_at is not None
+        served = f"{history.server_steps or 0} on the server" if asked else "the server's not known"
+        b.add_if_fits(f"  {history.local_steps} steps logged, {served}", "dim")
     if history.project_note:
         b.add_if_fits(f"  {history.project_note}", "stale")
     return b.add_if_fits(f"  {history.run_path or history.wandb_id}", "dim").line()

@@ -87,7 +87,9 @@ def standing(row: Row, ago: Callable[[datetime | None], str]) -> str:
     """A history as one line."""
     words = [f"{row['run_path'] or row['wandb_id']} {row['mode']} {row['state']}".replace("  ", " ").strip()]
     if row["local_steps"] is not None:
-        words.append(f"steps: {row['local_steps']} in local logs, {row['server_steps']} on the server")
+        asked = row["server_steps"] or row["read_ok_at"] is not None
+        served = f"{row['server_steps']} on the server" if asked else "the server's not known"
+        words.append(f"steps: {row['local_steps']} in local logs, {served}")
     words += [text for text in (uploader(row, ago), reading(row, ago)) if text]
     if row["dropped"]:
         words.append(f"{row['dropped']} calls of log dropped by the client")

@@ -32,6 +32,7 @@ SELECT g.run_id, g.attempt, k.kind, g.source, g.first_step, g.last_step, nullif(
             WHEN 'not_uploaded' THEN 'it was never acknowledged'
             WHEN 'another_writer' THEN 'another process wrote the run, or an earlier attempt'
             WHEN 'ended_before_flush' THEN 'the process ended before its log was written'
+            WHEN 'log_damaged' THEN 'the log is damaged there'
             WHEN 'no_local_log' THEN 'the client had no local log'
             WHEN 'logged_after_finish' THEN 'it was printed after the run was finished'
             WHEN 'not_printed' THEN 'the trainer''s lines do not have it'

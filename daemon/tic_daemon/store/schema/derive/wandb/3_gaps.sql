@@ -200,6 +200,17 @@ resumed AS (
     WHERE kind = 'wandb_local' AND starting_step > 0 AND started_at IS NOT NULL GROUP BY run_id
 ),
 lone AS (SELECT run_id, bool_or(u.no_log) AS no_log FROM t_wandb_uploader_ u JOIN t_wandb_source_ s ON s.source_id = u.log_id GROUP BY run_id),
+-- Where bytes of a log are damaged: the steps between the rows before and behind them.
+logged AS (SELECT source_id, generation, axis, step, byte_offset FROM t_wandb_at_ WHERE side = 'wandb_local'),
+damage AS (
+    SELECT s.run_id, s.wid, x.axis, g.first_byte, g.last_byte, b.step AS lo, a.step AS hi
+    FROM (SELECT DISTINCT source_id, generation, first_byte, last_byte FROM b_source_gap
+        WHERE kind IN ('wandb_damaged', 'wandb_record') AND prov IS NULL) g
+    JOIN t_wandb_source_ s ON s.source_id = g.source_id
+    JOIN (SELECT DISTINCT source_id, generation, axis FROM logged) x ON x.source_id = g.source_id AND x.generation = g.generation
+    ASOF LEFT JOIN logged b ON b.source_id = x.source_id AND b.generation = x.generation AND b.axis = x.axis AND g.first_byte > b.byte_offset
+    ASOF JOIN logged a ON a.source_id = x.source_id AND a.generation = x.generation AND a.axis = x.axis AND g.first_byte <= a.byte_offset
+),
 cand AS (
     SELECT v.run_id, v.wid, v.axis, v.step, v.first_at AS since, true AS served, f.attempt
     FROM t_wandb_served_ v JOIN t_wandb_life_ f ON f.run_id = v.run_id AND f.wid = v.wid AND f.logs > 0
@@ -217,6 +228,7 @@ SELECT c.run_id, c.wid, c.axis, c.step, c.attempt, c.since, c.served,
         THEN greatest(900000000, getvariable('tic_grace_us')::BIGINT) ELSE getvariable('tic_grace_us')::BIGINT END) AS due_at,
     CASE WHEN d.step IS NOT NULL THEN 'dropped_by_sdk'
          WHEN NOT c.served AND r.starting_step > c.step AND c.since >= r.started_at THEN 'dropped_by_sdk'
+         WHEN h.step IS NOT NULL THEN 'log_damaged'
          WHEN l.no_log THEN 'no_local_log'
          WHEN c.served AND NOT f.closed AND c.step > coalesce(e.last_step, -1) THEN 'ended_before_flush'
          WHEN c.served THEN 'another_writer'
@@ -226,6 +238,7 @@ SELECT c.run_id, c.wid, c.axis, c.step, c.attempt, c.since, c.served,
     CASE WHEN d.step IS NOT NULL THEN 'log() was called for it' || coalesce(' when the client was at _step ' || d.current_step, '')
          WHEN NOT c.served AND r.starting_step > c.step AND c.since >= r.started_at
          THEN 'the run was resumed at _step ' || r.starting_step || ' on ' || strftime(r.started_at, '%Y-%m-%d %H:%M:%S') || ' UTC'
+         WHEN h.step IS NOT NULL THEN 'bytes ' || h.first_byte || ' to ' || h.last_byte
          WHEN l.no_log THEN 'the client could not open its transaction log'
          WHEN c.step > coalesce(e.last_step, -1) AND NOT f.closed
          THEN 'the log ends at step ' || coalesce(e.last_step::VARCHAR, 'none') || ' without an exit record'
@@ -238,6 +251,11 @@ LEFT JOIN newest n ON n.run_id = c.run_id AND n.axis = c.axis AND n.step = c.ste
 LEFT JOIN drop d ON d.run_id = c.run_id AND d.step = c.step AND c.axis = '_step'
 LEFT JOIN resumed r ON r.run_id = c.run_id AND c.axis = '_step'
 LEFT JOIN lone l ON l.run_id = c.run_id
+LEFT JOIN (
+    SELECT c.run_id, c.wid, c.axis, c.step, min(g.first_byte) AS first_byte, arg_min(g.last_byte, g.first_byte) AS last_byte
+    FROM cand c JOIN damage g ON g.run_id = c.run_id AND g.wid = c.wid AND g.axis = c.axis AND c.step > coalesce(g.lo, -1) AND c.step < g.hi
+    GROUP BY c.run_id, c.wid, c.axis, c.step
+) h ON h.run_id = c.run_id AND h.wid = c.wid AND h.axis = c.axis AND h.step = c.step
 UNION ALL
 -- Calls that the client left out of a step that it has from an earlier one.
 SELECT s.run_id, s.wid, '_step', s.dropped_step, f.attempt, min(s.told_at), false, min(s.told_at),
