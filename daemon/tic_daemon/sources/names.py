@@ -7,7 +7,9 @@ periodic walk finds.
 
 from __future__ import annotations
 
+import logging
 import os
+import warnings
 from collections.abc import Callable, Iterable
 
 from watchdog.events import (
@@ -22,6 +24,12 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
+
+# Directories that are made one within the other, as W&B's client makes them, are met twice by watchdog. It then warns
+# with a text that names every directory it watches, tens of kilobytes each time; nothing is lost. Its debug lines are
+# one an event.
+warnings.filterwarnings("ignore", "Callback with id", RuntimeWarning)
+logging.getLogger("watchdog").setLevel(logging.WARNING)
 
 _NAMES: list[type[FileSystemEvent]] = [
     FileCreatedEvent,

@@ -92,7 +92,7 @@ def standing(row: Row, ago: Callable[[datetime | None], str]) -> str:
         words.append(f"steps: {row['local_steps']} in local logs, {served}")
     words += [text for text in (uploader(row, ago), reading(row, ago)) if text]
     if row["dropped"]:
-        words.append(f"{row['dropped']} calls of log dropped by the client")
+        words.append(f"{row['dropped']} {'call' if row['dropped'] == 1 else 'calls'} of log dropped by the client")
     if row["project_note"]:
         words.append(row["project_note"])
     return "; ".join(words)
