@@ -84,7 +84,8 @@ def _wandb(args: argparse.Namespace) -> int:
     lines = []
     try:
         lines, told["stored"] = _of_store(args.at, path)
-        lines.insert(0, "in the store, where this reading is not yet taken in:" if spool else "in the store:")
+        taken = "in the store, where this reading is not yet taken in:" if told["spooled"] else "in the store:"
+        lines.insert(0, taken)
     except TicError as error:
         told["stored"] = None
         lines = [f"nothing is known of it in a store: {error.what}"]
@@ -148,6 +149,10 @@ def _read(path: str, deadline_s: float, spool: Path | None) -> dict[str, Any]:
                 file.end(intake.done.outcome, intake.done.detail, intake.done.took_s)
             if not intake.done.ok:
                 break
+        # A name that the server does not know would be a run of the workspace from then on.
+        if file is not None and run is None and not done[0].ok:
+            file.drop()
+            file = None
         if done[0].outcome == "no_account":
             raise NotRead(done[0].detail, "run `wandb login`, or set WANDB_API_KEY and WANDB_BASE_URL")
     one, two = done[0], done[1] if len(done) > 1 else None
@@ -180,7 +185,7 @@ def _text(told: dict[str, Any]) -> str:
     counts = "says no count" if told["history_line_count"] is None else f"counts {told['history_line_count']}"
     lines.append(f"{told['rows']} rows; the server {counts}, last step {last}")
     holes = f"; between them not {_cut(told['holes'])}" if told["holes"] else ""
-    lines.append(f"_step {_cut(told['seen']) or 'none'}{holes}")
+    lines.append(f"steps that came (_step): {_cut(told['seen']) or 'none'}{holes}")
     for number, read in enumerate(told["readings"], 1):
         detail = f": {read['detail']}" if read["detail"] else ""
         pages = f", {read['page_size']} steps a page" if read["page_size"] else ""

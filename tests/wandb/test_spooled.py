@@ -72,7 +72,11 @@ def test_a_history_read_by_hand_comes_into_the_store(tmp_path: Path) -> None:
         server.faults.append(Fault("HistoryPage", only_rows(5), times=1))
         text = tic(env, "wandb", run.path, "--dry-run").stdout
         assert "reading 1: short" in text and "reading 2: ok" in text and "between them not 20-21" in text
-    assert len(waiting(state / "spool")) == 1
+        done = tic(env, "wandb", "lab/grpo/typo", "--at", str(tmp_path / "ws"), "--json")
+        told = json.loads(done.stdout)
+        assert (done.returncode, told["outcome"], told["spooled"], done.stderr) == (15, "error", None, "")
+    assert waiting(state / "spool") == [path], "a name that the server does not know becomes no run of the workspace"
+    assert [file for file in path.parent.iterdir() if file != path] == []
 
     other = Taker(state / "spool", first=False)
     assert not other.settle() and path.exists(), "of several daemons one takes in what no source names"

@@ -39,7 +39,7 @@ _OUTCOMES: Final = ("ok", "error", "timeout", "no_account")
 
 
 class SpoolFile:
-    """See the module. Without an error it is under its name when the block ends; with one nothing is left."""
+    """See the module. It is under its name when the block ends; after an error, or `drop`, nothing is left."""
 
     def __init__(self, directory: Path, run_path: str, who: str) -> None:
         make_private_dir(directory)
@@ -51,6 +51,7 @@ class SpoolFile:
         self._raw = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
         self._gzip = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=3)
         self._encoder = Encoder()
+        self._dropped = False
         self._write(
             {"format": FORMAT, "id": self.id, "run_path": run_path, "host": local_host(), "who": who, "at": _now()}
         )
@@ -59,7 +60,7 @@ class SpoolFile:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is not None:
+        if kind is not None or self._dropped:
             self._raw.close()
             self._part.unlink(missing_ok=True)
             return
@@ -68,6 +69,10 @@ class SpoolFile:
         os.fsync(self._raw.fileno())
         self._raw.close()
         self._part.rename(self.path)
+
+    def drop(self) -> None:
+        """Nothing of it is to be left."""
+        self._dropped = True
 
     def begin(self, first: int) -> None:
         """A reading of the steps from `first` on begins."""
