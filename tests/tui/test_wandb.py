@@ -118,3 +118,13 @@ def test_what_differs_stands_first_and_what_is_absent_is_a_dash() -> None:
     assert lines[2].split() == ["key", "console", "local", "log", "server"]
     assert lines[3].split() == ["!", "z", "1.0", "1", "2"]
     assert lines[4].split() == ["a", "-", "1", "1"]
+
+
+def test_all_of_the_evidence_of_a_gap_is_shown_where_a_line_is_too_short() -> None:
+    detail = "the client dropped it: its step was behind the current one: log() was called for it when the client was at _step 118"
+    lack = Lack(
+        "r", 1, safe("a"), safe("missing"), safe("wandb_local"), 60, 70, safe("_step"), None, safe(detail), True
+    )
+    lines = [plain(line).rstrip() for line in histories.side_by_side(lack, 60, None, 80, ASCII)]
+    assert lines[0].split() == ["step", "60", "counted", "by", "_step"] and max(map(len, lines)) <= 80
+    assert " ".join(line.strip() for line in lines[1:3]) == f"missing local log: {detail}" and lines[3] == ""

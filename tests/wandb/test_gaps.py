@@ -434,6 +434,7 @@ def test_before_the_grace_time_nothing_is_missing() -> None:
 @pytest.mark.parametrize(("run", "words"), [
     ("chunk", "lines 40 to 59 of the history were acknowledged with status 200 at 2026-11-29 12:00:20 UTC"),
     ("dead", "the uploader ended with status 403 at 2026-11-29 12:00:30 UTC; 15 lines of history were acknowledged before: filestream: fatal error"),
+    ("resumed", "log() was called for it when the client was at _step 8; what an earlier call logged is there"),
     ("back", "log() was called for it when the client was at _step 7"),
     ("killed", "the log ends at step 7 without an exit record"),
     ("damaged", "the log is damaged there: bytes 500 to 600"),
@@ -444,6 +445,12 @@ def test_before_the_grace_time_nothing_is_missing() -> None:
 ])  # fmt: skip
 def test_each_cause_comes_with_its_evidence(store: Histories, run: str, words: str) -> None:
     assert any(words in str(row[0]) for row in gaps(store, run, "detail")), gaps(store, run, "detail")
+
+
+def test_a_step_that_is_not_there_is_not_said_to_be(store: Histories) -> None:
+    assert [row[0] for row in gaps(store, "back", "evidence")] == [
+        "log() was called for it when the client was at _step 7"
+    ]
 
 
 def test_an_uploaders_log_and_a_server_that_said_nothing_are_of_the_run_that_they_are_named_for(

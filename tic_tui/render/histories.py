@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
@@ -10,9 +11,10 @@ from tic_daemon.store import histories as words
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.histories import SOURCES, STATES, History, Lack, Side, Wandb, worst
-from tic_tui.render.text import Builder, Line, clip, width_of
+from tic_tui.render.text import Builder, Line, clean, clip, width_of
 
 _LABEL: Final = 11
+_WHY: Final = 6
 LETTERS: Final[Mapping[str, str]] = {
     "missing": "M", "partial": "P", "duplicate": "2", "value_differs": "D", "out_of_order": "<", "unread": "?",
     "pending": ".",
@@ -127,8 +129,14 @@ def _steps(lack: Lack) -> str:
 def side_by_side(lack: Lack, step: int, sides: Sequence[Side] | None, width: int, glyphs: Glyphs) -> list[Line]:
     """One step in all sources: a row a key, those that differ first. `sides` None: they are being read."""
     title = Builder(width, glyphs).add(" ").add(f"step {step}", "title").add(f"  counted by {lack.axis}  ", "dim")
-    why = f"{words.kind(lack.kind)} {words.place(lack.source)}: {lack.detail}"
-    lines = [title.add(why, "gap" if lack.confirmed else "stale").line()]
+    why, tone = (
+        f"{words.kind(lack.kind)} {words.place(lack.source)}: {lack.detail}",
+        "gap" if lack.confirmed else "stale",
+    )
+    # What does not fit behind the title is the evidence: it has lines of its own.
+    below = [] if width_of(why) <= title.room else textwrap.wrap(clean(why, glyphs), max(8, width - 2))[:_WHY]
+    lines = [title.line() if below else title.add(why, tone).line()]
+    lines += [Builder(width, glyphs).add(" ").add(text, tone).line() for text in below]
     lines.append(Builder(width, glyphs).line())
     if sides is None:
         return [*lines, Builder(width, glyphs).add("  reading the step ...", "dim").line()]

@@ -260,6 +260,8 @@ UNION ALL
 -- Calls that the client left out of a step that it has from an earlier one.
 SELECT s.run_id, s.wid, '_step', s.dropped_step, f.attempt, min(s.told_at), false, min(s.told_at),
     'dropped_by_sdk', 'log() was called for it' || coalesce(' when the client was at _step ' || arg_max(s.current_step, s.rec_id), '')
+        || CASE WHEN EXISTS (SELECT 1 FROM t_wandb_group_ g WHERE g.run_id = s.run_id AND g.side = 'wandb_local' AND g.axis = '_step'
+            AND g.step = s.dropped_step) THEN '; what an earlier call logged is there' ELSE '' END
 FROM t_wandb_sent_ s JOIN t_wandb_life_ f ON f.run_id = s.run_id AND f.wid = s.wid
 WHERE s.state = 'dropped' AND s.dropped_step IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM cand c WHERE c.run_id = s.run_id AND c.axis = '_step' AND c.step = s.dropped_step)
