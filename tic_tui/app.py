@@ -306,9 +306,9 @@ class TicApp(App[str | None], inherit_bindings=False):
             self.readings.forget("state")
 
     async def go(self, mode: str) -> None:
-        """To one of the numbered screens itself, not to a record that was opened from it before."""
+        """To one of the numbered screens itself, not to a record or step that was opened from it before."""
         await self.switch_mode(mode)
-        while isinstance(self.screen, View) and self.screen.name_in_table == bindings.INSPECT:
+        while isinstance(self.screen, View) and self.screen.name_in_table in (bindings.INSPECT, bindings.SIDES):
             await self.pop_screen()
 
     async def show_run(self, run_id: str | None = None) -> None:

@@ -16,6 +16,7 @@ from tests.tui.stage import Stage, stage
 from tic_tui import clipboard
 from tic_tui.bindings import SCREENS, TABLE
 from tic_tui.filters import Filter
+from tic_tui.histories import Lack
 from tic_tui.messages import Link, LinkChanged
 from tic_tui.model import Mismatch
 from tic_tui.safe import safe
@@ -28,6 +29,7 @@ from tic_tui.screens.mismatches import MismatchesScreen
 from tic_tui.screens.palette import PaletteScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
+from tic_tui.screens.sides import SidesScreen
 from tic_tui.screens.state import StateScreen
 from tic_tui.widgets.detail import DetailPane
 from tic_tui.widgets.lists import LineList, MismatchTable, RunList
@@ -35,7 +37,7 @@ from tic_tui.widgets.lists import LineList, MismatchTable, RunList
 Effect = Callable[[Stage, str], Awaitable[None]]
 KIND: dict[str, type[Any]] = {
     "runs": RunsScreen, "run": RunScreen, "mismatches": MismatchesScreen, "state": StateScreen,
-    "faults": FaultsScreen, "inspect": InspectScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
+    "faults": FaultsScreen, "inspect": InspectScreen, "sides": SidesScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
 }  # fmt: skip
 RUN = "grpo-tiny-a"
 
@@ -103,6 +105,8 @@ async def go(s: Stage, screen: str) -> None:
         view.table.go_to(view.table.rows[1].key)
     elif screen == "state":
         await at_the_middle_batch(s)
+    elif screen == "sides":
+        await the_middle_step(s)
     elif screen == "help":
         await s.press("question_mark")
     elif screen == "palette":
@@ -125,6 +129,18 @@ async def at_the_middle_batch(s: Stage) -> None:
     for _ in range(2):
         view.action_left()
     await s.until(lambda: line(s) == 30 and share(s) == 50)
+
+
+async def the_middle_step(s: Stage) -> None:
+    """The second of three steps that the server of W&B lacks, side by side."""
+    await s.open_run(RUN)
+    gap = (safe("abc"), safe("missing"), safe("wandb_api"), 400, 402, safe("_step"), safe(""), safe("lost"), True)
+    s.app.push_screen(SidesScreen(Lack(safe(RUN), 1, *gap)))
+    await s.shows("step 400", "no source has a value")
+    view = s.app.screen
+    assert isinstance(view, SidesScreen)
+    view.action_next_step()
+    await s.shows("step 401", "no source has a value")
 
 
 def line(s: Stage) -> int | None:
@@ -438,6 +454,18 @@ def jumps_to_fault(rec_id: int) -> Effect:
     return effect
 
 
+def steps(by: int) -> Effect:
+    """Side by side: the next step of the gap or the one before, and no further than its ends."""
+
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        await s.shows(f"step {401 + by}")
+        await s.press(key)
+        await s.shows("there is no later step" if by > 0 else "this is the gap's first step")
+
+    return effect
+
+
 async def shows_place(s: Stage, key: str) -> None:
     """From a record: to its place among the states."""
     await s.press(key)
@@ -534,6 +562,9 @@ EFFECTS: dict[str, dict[str, Effect]] = {
         "show_state": shows_place,
         "back": back_to(RunScreen), "next_fault": quick_fault, "previous_fault": quick_fault, "left": shifts(-1),
         "right": shifts(1), "more": lines(1), "fewer": lines(-1), "copy": copies("worker-0.log:481 offset 28800"),
+    },
+    "sides": VIEW_EFFECTS | {
+        "back": back_to(RunScreen), "next_step": steps(1), "previous_step": steps(-1), "copy": copies("no source has a value"),
     },
     "help": LIST_EFFECTS | {"run_it": runs_entry},
     "palette": LIST_EFFECTS | {"run_it": runs_entry},

@@ -48,7 +48,7 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
         *((key, "") for key in "jjjjjjjjjjkkkkkkkkkkkk+v>-0ejjj"),
         ("\x1b[C\x1b[Dg", ""),
         ("\r", "offset"),
-        ("\x1b", "KV cache"),
+        ("\x1b", "claimed only"),
         ("5", "faults 2"),  # the faults, the palette over them with hostile runs and metrics
         ("\r", "effect"),
         ("\x1b", "faults"),
