@@ -117,6 +117,12 @@ def test_k1_to_k3_follow_the_direction() -> None:
     assert (up["kl_k1"], down["kl_k1"]) == (-10, 10) and up["kl_k2"] == down["kl_k2"] == 50
 
 
+def test_no_difference_is_zero_and_not_minus_zero() -> None:
+    same = made.of_values({"r": [-1.0, -2.0]})
+    metrics = figures(same, made.of_values({"r": [-1.0, -2.0]})).metrics
+    assert [str(metrics[name]) for name in ("logprob_mae", "kl_k1", "kl_k2", "kl_k3", "relative_l2")] == ["0.0"] * 5
+
+
 @pytest.mark.parametrize(
     ("d", "true"),
     [

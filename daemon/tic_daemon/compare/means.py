@@ -52,7 +52,7 @@ def means(totals: Totals) -> tuple[Metrics, Reasons]:
         ("kl_k3", "k3", 1.0),
     ):  # fmt: skip
         own = totals.sums[total]
-        value = own.over(totals.valid) * factor
+        value = own.over(totals.valid) * factor + 0.0  # no -0.0: it would be printed
         if own.skipped or not isfinite(value):
             undefined[name] = f"{max(own.skipped, 1)} terms leave float64's range"
         else:
