@@ -202,7 +202,7 @@ def test_two_nodes_are_read_as_one_whatever_happens_to_their_daemons(tmp_path: P
     with_files.close()
 
 
-@pytest.mark.parametrize(("network", "records"), [("true", 3), ("false", 6)])
+@pytest.mark.parametrize(("network", "records"), [("true", 3), pytest.param("false", 6, marks=pytest.mark.slow)])
 def test_a_shared_log_that_two_jobs_watched_one_after_the_other_counts_once(
     tmp_path: Path, network: str, records: int
 ) -> None:

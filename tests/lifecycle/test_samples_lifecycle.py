@@ -46,7 +46,7 @@ def test_a_sample(tmp_path: Path, name: str) -> None:
     assert len(found) == len({(kind, line) for _, kind, line in found})
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_in_random_pieces_with_restarts_between(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     data = (HERE / VLLM).read_bytes()
@@ -76,7 +76,11 @@ def test_between_another_engines_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "head", [b"(vLLMHttpServer pid=4242) ", b"\x1b[36m(vLLMHttpServer pid=4242, ip=10.3.1.2)\x1b[0m "]
+    "head",
+    [
+        pytest.param(b"(vLLMHttpServer pid=4242) ", marks=pytest.mark.slow),
+        b"\x1b[36m(vLLMHttpServer pid=4242, ip=10.3.1.2)\x1b[0m ",
+    ],
 )
 def test_beside_a_console_that_shows_every_line_twice(tmp_path: Path, head: bytes) -> None:
     data = (HERE / VLLM).read_bytes()

@@ -16,7 +16,7 @@ ALLOWED = re.compile(
 )
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["80x24", "120x40"])
+@pytest.mark.parametrize("size", [(80, 24), pytest.param((120, 40), marks=pytest.mark.slow)], ids=["80x24", "120x40"])
 def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
     terminal = Terminal([*APP, "hostile"], size)
     terminal.shows("A^[]0;O", "locked", "? help")
