@@ -13,8 +13,10 @@ from tests.wandb.test_local_source import Daemon
 from tests.wandb_server import Fault, Status, WandbServer
 from tic_daemon.wandb.events import WandbRow, WandbRun, WandbUpload
 
+# The client names a directory by the second and the id: a process that resumes within it finds the name taken.
 _SCRIPT = """
 import sys
+import time
 import wandb
 
 def run(wandb_id, **changes):
@@ -26,6 +28,7 @@ for step in range(8):
     first.log({"loss": step}, step=step)
 first.log({"loss": -1}, step=3)
 first.finish()
+time.sleep(1.1)
 second = run("again", resume="must")
 for step in range(5, 11):  # a trainer that went back: the client drops 5, 6 and 7
     second.log({"loss": step}, step=step)
