@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -19,7 +19,8 @@ from tic_daemon.store.writer import Writer
 from tic_daemon.wandb.events import WandbRead, WandbRun, WandbUpload, row_event
 from tic_daemon.wandb.history import flatten, history_row
 
-NOON = datetime(2026, 11, 30, 12)
+# Ahead of the clock that the store was made by: its rows are never younger than it.
+NOON = datetime.now(UTC).replace(tzinfo=None, microsecond=0) + timedelta(hours=1)
 PATH = "/jobs/wandb/run-20261130_120000-abc/run-abc.wandb"
 NUMBER = source_id("node7", "wandb_local", PATH)
 SOURCE = SourceRow(NUMBER, "wandb_local", "node7", "/jobs", PATH, run_hint="abc", run_how="path")
@@ -73,7 +74,7 @@ def test_rows_values_and_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert con.execute("SELECT exit_code, config FROM b_wandb_run").fetchall() == [(0, "{}")]
     assert con.execute("SELECT rows, seen, last_step FROM b_wandb_read").fetchall() == [(2, "3-4", None)]
     assert con.execute("SELECT status, history_offset FROM b_wandb_upload").fetchall() == [(403, 40)]
-    con.execute("SET VARIABLE as_of = TIMESTAMP '2026-11-30 12:00:30'")
+    con.execute("SET VARIABLE as_of = ?", [NOON + timedelta(seconds=30)])
     assert con.execute("SELECT count(*) FROM metrics WHERE key = 'loss'").fetchall() == [(1,)]
     assert con.execute("SELECT count(*) FROM b_wandb_value").fetchall() == [(6,)]
     con.close()
