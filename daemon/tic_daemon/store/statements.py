@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tic_daemon.store import sqltext
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -34,7 +36,7 @@ class Statement:
 def load(path: Path) -> tuple[Statement, ...]:
     """The statements of one file, in order. A TEMP VIEW is a help for those after it and is not kept; so is a table
     whose name ends in `_`."""
-    text = _COMMENT.sub("", path.read_text(encoding="utf-8"))
+    text = _COMMENT.sub("", sqltext.read(path))
     return tuple(
         Statement(match[2], match[0].strip(), match[1] == "TABLE", match[1] == "TABLE" and not match[2].endswith("_"))
         for match in _STATEMENT.finditer(text)

@@ -33,9 +33,8 @@ ANTI JOIN t_wandb_axis_ a ON a.framework = n.framework AND a.log AND a.key = n.k
 CREATE OR REPLACE TEMP TABLE t_wandb_part_ AS
 SELECT n.rec_id, a.axis, count(*) FILTER (v.key <> a.axis AND v.kind <> 'null') AS keys,
     bit_xor(CASE WHEN v.key <> a.axis AND v.kind <> 'null' THEN hash(v.key,
-        CASE v.kind WHEN 'int' THEN CASE WHEN v.value_text IS NOT NULL THEN hash('i', v.value_text) ELSE hash(v.value + 0.0) END WHEN 'number' THEN hash(v.value + 0.0)
-             WHEN 'bool' THEN hash('b', v.value) WHEN 'text' THEN hash('t', v.value_text)
-             WHEN 'media' THEN 1 WHEN 'json' THEN 1 ELSE hash(v.kind) END) END) AS content,
+-- include wandb_norm.sql
+    ) END) AS content,
     max(CASE WHEN v.key = a.axis AND v.kind IN ('int', 'number') AND v.value_text IS NULL AND v.value = floor(v.value) AND abs(v.value) <= 9007199254740992
              THEN v.value::BIGINT END) AS step
 FROM t_wandb_new_ n

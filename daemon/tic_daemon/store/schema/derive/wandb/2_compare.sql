@@ -95,12 +95,11 @@ SELECT run_id, axis, step, sign, needed FROM (
 WHERE so_far <= getvariable('tic_wandb_budget')::BIGINT OR so_far = keys;
 
 -- Their values, of the ranges of rows that the slice spans (tic_local_lo and so on): a table of millions is not read for them.
--- `norms` are equal where values are: 1 and 1.0, NaN and NaN; media and lists are looked at no closer.
 CREATE OR REPLACE TEMP TABLE t_wandb_val_ AS
 SELECT u.run_id, u.wid, u.side, u.axis, u.step, v.key, bool_or(v.kind <> 'null') AS said, bool_or(v.kind = 'nan') AS nan,
-    list(DISTINCT CASE v.kind WHEN 'int' THEN CASE WHEN v.value_text IS NOT NULL THEN hash('i', v.value_text) ELSE hash(v.value + 0.0) END WHEN 'number' THEN hash(v.value + 0.0)
-         WHEN 'bool' THEN hash('b', v.value) WHEN 'text' THEN hash('t', v.value_text)
-         WHEN 'media' THEN 1 WHEN 'json' THEN 1 ELSE hash(v.kind) END) FILTER (v.kind <> 'null') AS norms,
+    list(DISTINCT
+-- include wandb_norm.sql
+    ) FILTER (v.kind <> 'null') AS norms,
     list(DISTINCT v.value) FILTER (v.kind IN ('int', 'number', 'bool', 'nan', 'inf', '-inf')) AS numbers,
     string_agg(DISTINCT left(CASE WHEN v.value_text IS NOT NULL THEN v.value_text WHEN v.kind = 'int' THEN v.value::HUGEINT::VARCHAR
          WHEN v.kind = 'bool' THEN (v.value <> 0)::VARCHAR ELSE v.value::VARCHAR END, 60), ' and ') AS shown
