@@ -221,6 +221,8 @@ class TicApp(App[str | None], inherit_bindings=False):
         return next((s for s in reversed(self.screen_stack) if isinstance(s, View)), None)
 
     def _draw(self) -> None:
+        if not self.screen_stack:
+            return  # at the end the screens go first, and an answer may still be on its way
         view, front = self.view, self.screen
         if view is not None:
             view.refresh_all()

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from tests.tui.fake import FakeStore
 from tests.tui.stage import stage
 from tic_tui import feed
+from tic_tui.messages import LinkChanged, RunsFetched
 from tic_tui.model import Demand
 from tic_tui.screens.help import HelpScreen
 from tic_tui.screens.inspect import InspectScreen
@@ -348,3 +349,13 @@ async def test_quit_and_keep_the_last_frame() -> None:
         await s.open_run()
         await s.press("Q")
         assert s.app.return_value is not None and "LOCKED attempt 1" in s.app.return_value
+
+
+async def test_an_answer_that_comes_when_the_screens_are_gone_is_let_go() -> None:
+    """At the end the screens are taken away before the last messages are."""
+    async with stage(demo=True) as s:
+        view, app = s.app.runs_view, s.app
+    assert not app.screen_stack
+    app.on_runs_fetched(RunsFetched(view))  # type: ignore[arg-type]
+    app.on_link_changed(LinkChanged(app.link))
+    app._tick()
