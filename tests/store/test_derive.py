@@ -27,7 +27,7 @@ from tic_daemon.scan.events import (
     StepEvent,
     WeightPhase,
 )
-from tic_daemon.store import migrate
+from tic_daemon.store import derive, migrate
 from tic_daemon.store.derive import DERIVE, Derived, load
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
@@ -196,6 +196,43 @@ def test_nothing_follows_from_nothing() -> None:
         assert types == {s.name: con.execute(f"DESCRIBE t_{s.name}").fetchall() for s in statements}
     assert told["lock_setting"] == [(3_500_000, 1)]
     assert kept == {name: len(told[name]) for name in KEPT}
+
+
+def test_what_is_not_asked_for_want_of_rows_holds_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each relation is empty without the rows that it is said to spring from, whatever else there is; and a new
+    process in a store without faults asks nothing about faults."""
+    asked: list[str] = []
+    fill = derive._fill
+    monkeypatch.setattr(
+        derive, "_fill", lambda con, listed, *rest: (asked.extend(s.name for s in listed), fill(con, listed, *rest))
+    )
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    writer.put_fault_rules([Rule(*rule) for rule in RULES])
+    asked.clear()
+    row = source("a.log")
+    writer.commit([SourceDelta(row, CursorRow(row.source_id, 0, 10), (ProcessSeen(At(0, 10, 1, "pid:1", 1)),))])
+    assert {"place", "lock_", "stand"} <= set(asked) and not set(asked) & set(derive._SPRINGS)
+    asked.clear()
+    fault = Fault(At(10, 5, 2, "pid:1", 1), "locks", "confirmed", text="t")
+    writer.commit([SourceDelta(row, CursorRow(row.source_id, 0, 20), (fault,))])
+    assert {"fault", "threshold_", "attempt_fault", "witness"} <= set(asked)
+    world = World(random.Random(7))
+    for _ in range(20):
+        writer.commit(world.tick(), attempts=world.attempts())
+    path = writer.layout.database
+    writer.close()
+    statements = [s for name in ("1_place.sql", "2_lock.sql") for s in load(DERIVE / name)]
+    with duckdb.connect(str(path)) as con:
+        for tables in set(derive._SPRINGS.values()):
+            con.execute("BEGIN")
+            for table in tables:
+                con.execute(f"DELETE FROM {table}")
+            for statement in statements:
+                con.execute(statement.sql)
+            names = [name for name, wants in derive._SPRINGS.items() if wants <= tables]
+            held = {name: con.execute(f"SELECT count(*) FROM t_{name}").fetchone() for name in names}
+            assert held == dict.fromkeys(names, (0,))
+            con.execute("ROLLBACK")
 
 
 def test_tables_of_another_program_version_are_made_anew() -> None:

@@ -45,8 +45,15 @@ _BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
 _ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
 _USE_TABLES = frozenset({"exec_state", "mismatch", "step_event"})
 _STATE_TABLES = frozenset({"exec_state", "weight_phase"})
-_OF_FAULTS = frozenset({"told_fault_", "fault", "attempt_fault", "witness"})
-"""What follows from faults alone: without one, it is empty."""
+_SPRINGS = {
+    "told_place_": frozenset({"remote_place"}),
+    "gpu_use": frozenset({"gpu_process"}),
+    "device": frozenset({"device", "gpu_process"}),
+    "told_fault_": frozenset({"remote_fault"}),
+    **dict.fromkeys(("fault", "threshold_", "attempt_fault", "witness"), _FAULT_TABLES),
+}
+"""Base tables without whose rows a relation is empty. Its statement is then not run: to plan one that finds nothing
+costs as much as any other, and half of what a new process cost was that."""
 
 
 class Derived:
@@ -84,6 +91,7 @@ class Derived:
         self._looked = 0  # up to this rec_id
         self._unasked = False  # which state is in force waits to be asked
         self._stale = False  # what is wrong with engines' weights waits to be asked
+        self._dry: frozenset[str] = frozenset()  # base tables, of those in _SPRINGS, that are known to hold no rows
         self._asked = 0  # how often something was asked that 5_stand.sql is made of
         self._retry_at: float | None = None  # when a failure is tried again; None: none stands
         self.changes = 0
@@ -116,8 +124,8 @@ class Derived:
             empty: Collection[str] = ()
             if not _any_of(con, _read_by(statements)):
                 empty = _following(statements)
-            elif not anew and not _any_of(con, _FAULT_TABLES):
-                empty = _OF_FAULTS
+            self._dry = _without_rows(con, frozenset[str]().union(*_SPRINGS.values()))
+            empty = empty or self._empty()
             _fill(con, statements, empty)
             if anew:
                 for name in _derived(con):
@@ -169,12 +177,12 @@ class Derived:
             now: the tick's observed_at.
         """
         names = set(touched)
+        self._dry -= names
         self.wandb.note(names)
         asked = self._asked
         place = bool(_PLACE_TABLES & names)
         if place:
-            _fill(con, self._place)
-            self._store(con, self._place, now)
+            self._ask(con, self._place, now)
         if place or _FAULT_TABLES & names or (self._asking and _ALIVE_TABLES & names):
             self._settle_lock(con, now)
         elif {"device", "gpu_process"} & names or (self._acting and _BOUND_TABLES & names):
@@ -215,22 +223,19 @@ class Derived:
             self._ask_lifecycles(con, now)
         if self._unasked:
             self._ask_states(con, now)
-        _fill(con, self._lock, () if _any_of(con, _FAULT_TABLES) else _OF_FAULTS)
-        self._store(con, self._lock, now)
+        self._ask(con, self._lock, now)
         self._asked += 1
         self._look(con)
         ended = time.monotonic()
         self.waiting, self._lazy_after = False, ended + max(LAZY_S, 20 * (ended - started))
 
     def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
-        _fill(con, self._state)
-        self._store(con, self._state, now)
+        self._ask(con, self._state, now)
         self._asked += 1
         self._living, self._stale = _any_of(con, ["t_life_"]), False
 
     def _ask_states(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
-        _fill(con, self._in_force)
-        self._store(con, self._in_force, now)
+        self._ask(con, self._in_force, now)
         self._asked += 1
         self._unasked = False
 
@@ -247,10 +252,22 @@ class Derived:
 
     def _place_all(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """Where records can stand, after anything that it is made of."""
-        _fill(con, self._stand)
-        self._store(con, self._stand, now)
+        self._ask(con, self._stand, now)
+
+    def _ask(self, con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], now: datetime) -> None:
+        """Asks these statements anew, but for what is known to be empty: so its table has been since `rebuild`."""
+        empty = self._empty()
+        asked = [statement for statement in statements if statement.name not in empty]
+        _fill(con, asked)
+        self._store(con, asked, now)
+
+    def _empty(self) -> set[str]:
+        return {name for name, tables in _SPRINGS.items() if tables <= self._dry}
 
     def _look(self, con: duckdb.DuckDBPyConnection) -> None:
+        if self._dry >= _FAULT_TABLES:
+            self._acting = self._asking = False
+            return
         row = con.execute(
             "SELECT count(*) FILTER (WHERE verdict IN ('confirmed', 'suspect')), "
             "count(*) FILTER (WHERE acts AND locks0 = 'if_continues' AND NOT locking AND told_rec_id IS NULL) "
@@ -289,6 +306,11 @@ def _any_of(con: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
     parts = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)  # noqa: S608
     row = con.execute(f"SELECT {parts}").fetchone()
     return bool(row and row[0])
+
+
+def _without_rows(con: duckdb.DuckDBPyConnection, tables: Collection[str]) -> frozenset[str]:
+    row = con.execute("SELECT " + ", ".join(f"EXISTS (SELECT 1 FROM {table})" for table in tables)).fetchone()  # noqa: S608
+    return frozenset(table for table, some in zip(tables, row or (), strict=False) if not some)
 
 
 def _newest(con: duckdb.DuckDBPyConnection) -> int:

@@ -495,7 +495,13 @@ FROM judged j
 LEFT JOIN bounded b
     ON b.rec_id = j.rec_id AND b.run_id = j.run_id AND b.lo_attempt = j.lo_attempt AND b.lo_attempt = j.hi_attempt;
 
--- The lock: thresholds against which a record is compared, for each place that it can stand in. Internal; kept by 5_stand.sql.
+-- How the clock and the stream of a record are told: `code` = stream * 3 + clock; stream as the record says (0 unknown,
+-- 1 stdout, 2 stderr), clock 0 no own stamp, 1 UTC, 2 naive.
+CREATE OR REPLACE TEMP VIEW t_code_ AS
+SELECT s.code * 3 + c.code AS code, s.name AS stream, c.code AS clock
+FROM (VALUES (0, ''), (1, 'stdout'), (2, 'stderr')) s(code, name), (VALUES (0), (1), (2)) c(code);
+
+-- The lock: thresholds against which a record is compared, for each place that it can stand in and that a fault acts on.
 --
 -- "Exists a locking fault that fails the time test and the step test" is a question of dominance in two dimensions. The
 -- faults that can decide it are a staircase: x ascending (what the time must be below), s descending (what the step must
@@ -504,17 +510,12 @@ LEFT JOIN bounded b
 -- A record is never held by time or step against faults of its own writer that offsets decide, so writers that own a
 -- point of the staircase get a staircase of their own.
 --
--- One row for every place and `code` = stream * 3 + clock of a record: stream as the record says (0 unknown, 1 stdout,
--- 2 stderr), clock 0 no own stamp, 1 UTC, 2 naive. Thresholds are NULL where no fault acts.
-CREATE OR REPLACE TEMP TABLE t_lock_ AS
+-- One row for every place and code where a fault acts: cid = wid * 16 + code.
+CREATE OR REPLACE TEMP TABLE t_threshold_ AS
 WITH place AS MATERIALIZED (
     SELECT wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s,
         declared_single, path
     FROM t_place
-),
-code AS (
-    SELECT s.code * 3 + c.code AS code, s.name AS stream, c.code AS clock
-    FROM (VALUES (0, ''), (1, 'stdout'), (2, 'stderr')) s(code, name), (VALUES (0), (1), (2)) c(code)
 ),
 act AS MATERIALIZED (
     SELECT run_id, lo_attempt, hi_attempt, source_id, generation, byte_offset, host, console, proc, wkey, estream, locking, voiding,
@@ -599,7 +600,7 @@ variant AS MATERIALIZED (
         CASE WHEN p.zone_s IS NOT NULL THEN 0 WHEN n.clk IS NOT NULL THEN p.source_id ELSE -1 END AS naive_clk
     FROM place p
     JOIN zone z ON z.run_id = p.run_id AND z.lo_attempt = p.lo_attempt AND z.hi_attempt = p.hi_attempt
-    CROSS JOIN code c
+    CROSS JOIN t_code_ c
     LEFT JOIN fault_host h ON h.zid = z.zid AND h.host = p.host
     LEFT JOIN fault_clock n ON n.zid = z.zid AND n.clk = p.source_id
 ),
@@ -741,21 +742,13 @@ decided AS (
         v.clock_code = 0 AND NOT ((v.estream = 'stderr' AND NOT v.console) OR (v.stream0 <> '' AND v.wkey IS NOT NULL)) AS no_earlier_line
     FROM looked v
 )
-SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id, p.lo_attempt, p.zone_s, p.path,
-    p.stream0 <> '' AND p.wkey IS NOT NULL AS one_pipe,
-    (p.stream0 <> '' AND p.wkey IS NOT NULL)
-        OR (CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END = 'stderr' AND NOT p.console) AS not_held,
-    CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
-    -- Also where no fault is looked at: findings and other stores' faults are compared by time as well.
-    CASE WHEN p.zone_s IS NOT NULL THEN p.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
+SELECT v.cid, CASE WHEN v.clock_code = 2 AND v.zone_s IS NOT NULL THEN v.zone_s::BIGINT * 1000000 ELSE 0 END AS shift_us,
     b.own_off, b.own_late, e.points, e.x1, e.s1, e.xk, e.sk, e.xs, e.ss,
     CASE WHEN NOT v.no_earlier_line THEN CASE WHEN v.owns THEN ol.late_utc ELSE lu.late_x END END AS late_utc,
     CASE WHEN NOT v.no_earlier_line THEN CASE WHEN v.owns THEN ol.late_naive ELSE ln.late_x END END AS late_naive,
     CASE WHEN v.owns THEN ol.late_s ELSE lu.late_s END AS late_s, z.lock_slo,
     d.void_lo, d.void_hi, d.voids, d.void_los, d.void_his, d.void_bits
-FROM place p
-CROSS JOIN code c
-LEFT JOIN decided v ON v.cid = p.wid * 16 + c.code
+FROM decided v
 LEFT JOIN zone z ON z.zid = v.zid
 LEFT JOIN own_bound b ON b.cid = v.cid
 LEFT JOIN edge e ON e.sid = v.sid
@@ -763,6 +756,20 @@ LEFT JOIN late lu ON lu.gid = v.utc_gid
 LEFT JOIN late ln ON ln.gid = v.naive_gid
 LEFT JOIN own_late ol ON ol.cid = v.cid
 LEFT JOIN void d ON d.zid = v.zid;
+
+-- The same for every place and code, NULL where no fault acts. Internal; kept by 5_stand.sql.
+CREATE OR REPLACE TEMP TABLE t_lock_ AS
+SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id, p.lo_attempt, p.zone_s, p.path,
+    p.stream0 <> '' AND p.wkey IS NOT NULL AS one_pipe,
+    (p.stream0 <> '' AND p.wkey IS NOT NULL)
+        OR (CASE WHEN c.stream = '' THEN p.stream0 ELSE c.stream END = 'stderr' AND NOT p.console) AS not_held,
+    coalesce(t.shift_us, 0) AS shift_us,
+    -- Also where no fault is looked at: findings and other stores' faults are compared by time as well.
+    CASE WHEN p.zone_s IS NOT NULL THEN p.zone_s::BIGINT * 1000000 ELSE 0 END AS naive_shift_us,
+    t.* EXCLUDE (cid, shift_us)
+FROM t_place p
+CROSS JOIN t_code_ c
+LEFT JOIN t_threshold_ t ON t.cid = p.wid * 16 + c.code;
 
 -- The attempts that faults act on: how many, and the first of them, for display; it decides nothing. L, LH and E come before
 -- S, which is a consequence. `candidates`: all that nothing shows to be later than another, an E after the others (mostly a
