@@ -40,6 +40,17 @@ PROMISED = {
     "artifacts": "rec_id run_id attempt step policy name path host state why bytes_size sha256 expected_size expected_sha256"
     " kept_sha256 manifest modified_at verified_at observed_at",
     "manifests": "run_id step policy kind path host digest input_sha256 verified pending wrong present observed_at",
+    "comparisons": "rec_id run_id attempt step policy kind goal side_a side_b valid_tokens mismatched_tokens sequences"
+    " independent_sequences first_request first_position longest_run logprob_mae logprob_max probability_mae kl_k1 kl_k2 kl_k3"
+    " dtype_a dtype_b dtype_provenance basis_a basis_b label reason marked is_evidence not_evidence_because criterion_id"
+    " comparison_id admissibility admissibility_reason noise_ratio report phase rank control_group comparator",
+    "comparison_sequences": "comparison_id request valid_tokens mismatched_tokens first_position longest_run max_abs mean_abs p50"
+    " p95 p99 prompt_length response_length sample_group policy strip strip_valid",
+    "comparison_tokens": "comparison_id request position why value_a value_b bits_a bits_b token_id",
+    "trace_first_divergence": "comparison_id run_id step request boundary slice last_equal_boundary last_equal_slice",
+    "trace_boundaries": "comparison_id request boundary slice execution_order state",
+    "control_groups": "run_id attempt step inference_alone training_alone cross_stack score_layer rules_out look_at",
+    "comparison_queue": "run_id step side_a side_b state why tokens_done tokens_total",
     "fault_files": "run_id attempt rec_id kind path host pid rank bytes_size modified_at why observed_at",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
     "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",

@@ -58,6 +58,11 @@ GROWING = {
     "artifact": "rec_id",
     "result_file": "rec_id",
     "result_gap": "rec_id",
+    "comparison_task": "rec_id",
+    "comparison": "rec_id",
+    "comparison_sequence": "rec_id",
+    "comparison_token": "rec_id",
+    "trace_boundary": "rec_id",
     "ingest": "tick",
     "source_change": "observed_at",
 }

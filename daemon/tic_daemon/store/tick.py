@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from tic_daemon.store.columns import EVENT_TABLES, AnyEvent, Batch
+from tic_daemon.store.comparison_rows import ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.rows import (
     ArtifactRow,
     CheckpointRow,
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     import duckdb
 
 _Row = TypeVar(
-    "_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow, FaultFileRow, ResultFileRow, ArtifactRow, ResultGapRow
-)
-_Look = TypeVar("_Look", CheckpointRow, FaultFileRow, ResultRow)
+    "_Row", SourceRow, CursorRow, RemoteGapRow, CheckpointRow, FaultFileRow, ResultFileRow, ArtifactRow, ResultGapRow,
+    ComparisonTaskRow,
+)  # fmt: skip
+_Look = TypeVar("_Look", CheckpointRow, FaultFileRow, ResultRow, ComparisonTaskRow)
 
 Key = tuple[int, int]
 """(source_id, generation)"""
@@ -61,7 +63,8 @@ class Memory:
     checkpoints: dict[tuple[str, ...], CheckpointRow]
     fault_files: dict[tuple[str, ...], FaultFileRow]
     results: dict[tuple[str, ...], ResultRow]
-    """Of all three, the newest row by its key."""
+    tasks: dict[tuple[str, ...], ComparisonTaskRow]
+    """Of all four, the newest row by its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +74,17 @@ class Looked:
     checkpoints: dict[tuple[str, ...], CheckpointRow]
     fault_files: dict[tuple[str, ...], FaultFileRow]
     results: dict[tuple[str, ...], ResultRow]
+    compared: list[ComparisonTold]
 
     def __bool__(self) -> bool:
-        return bool(self.checkpoints or self.fault_files or self.results)
+        return bool(self.checkpoints or self.fault_files or self.results or self.compared)
 
     def keep(self, memory: Memory) -> None:
         """It is committed."""
         memory.checkpoints.update(self.checkpoints)
         memory.fault_files.update(self.fault_files)
         memory.results.update(self.results)
+        memory.tasks.update((row.key, row) for row in self.compared if isinstance(row, ComparisonTaskRow))
 
 
 @dataclass(slots=True)
@@ -107,16 +112,9 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
     """What the open store holds."""
     newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
     others = (
-        "mark",
-        "run_attempt",
-        "remote_fault",
-        "remote_place",
-        "remote_gap",
-        "env_pin",
-        "result_file",
-        "artifact",
-        "result_gap",
-    )
+        "mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin", "result_file", "artifact",
+        "result_gap", "comparison_task", "comparison", "comparison_sequence", "comparison_token", "trace_boundary",
+    )  # fmt: skip
     newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
     rows = con.execute(
         f"SELECT coalesce(max(r), 0), coalesce(max(p), 0) FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
@@ -149,6 +147,7 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
             )
             for row in rows
         },
+        tasks={row.key: row for row in _read_rows(con, ComparisonTaskRow, "comparison_task ORDER BY rec_id")},
     )
 
 
@@ -274,6 +273,7 @@ def looked(
     checkpoints: Sequence[CheckpointRow],
     fault_files: Sequence[FaultFileRow],
     results: Sequence[ResultRow],
+    compared: Sequence[ComparisonTold],
     memory: Memory,
 ) -> Looked:
     """What of these rows the store does not have."""
@@ -281,7 +281,14 @@ def looked(
         _moved(checkpoints, memory.checkpoints),
         _moved(fault_files, memory.fault_files),
         _moved(results, memory.results),
+        _fresh(compared, memory),
     )
+
+
+def _fresh(told: Sequence[ComparisonTold], memory: Memory) -> list[ComparisonTold]:
+    """Of tasks the newest of each, if it says what the store does not have; all else as it was told."""
+    newest = _moved([row for row in told if isinstance(row, ComparisonTaskRow)], memory.tasks)
+    return [row for row in told if not isinstance(row, ComparisonTaskRow)] + list(newest.values())
 
 
 def _moved(rows: Sequence[_Look], known: Mapping[tuple[str, ...], _Look]) -> dict[tuple[str, ...], _Look]:

@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import datetime
+from types import UnionType
 from typing import get_args, get_type_hints
 
 import pyarrow as pa
 
 from tic_daemon.store.columns import STAMP, column
+from tic_daemon.store.comparison_rows import (
+    ComparisonRow,
+    ComparisonSequenceRow,
+    ComparisonTaskRow,
+    ComparisonTokenRow,
+    TraceBoundaryRow,
+)
 from tic_daemon.store.rows import (
     ArtifactRow,
     CheckpointRow,
@@ -28,7 +36,10 @@ from tic_daemon.store.rows import (
     SourceRow,
 )
 
-_ARROW = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), datetime: STAMP}
+_ARROW = {
+    str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), datetime: STAMP,
+    tuple[int, ...]: pa.list_(pa.int64()), tuple[str, ...]: pa.list_(pa.string()),
+}  # fmt: skip
 _INT32 = frozenset({"generation", "rank", "proc_rank", "zone_s"})
 
 
@@ -61,7 +72,9 @@ def _statement(
     hints = get_type_hints(cls)
 
     def arrow_type(name: str) -> pa.DataType:
-        base = next((arg for arg in get_args(hints[name]) if arg is not type(None)), hints[name])
+        hint = hints[name]
+        options = [arg for arg in get_args(hint) if arg is not type(None)] if isinstance(hint, UnionType) else [hint]
+        base = options[0]
         return pa.int32() if name in _INT32 else _ARROW[base]
 
     listed = ", ".join((*(("rec_id",) if numbered else ()), *names, "observed_at"))
@@ -94,5 +107,12 @@ NUMBERED_INSERTS = {
     ResultFileRow: _statement("result_file", ResultFileRow, _names(ResultFileRow), numbered=True),
     ArtifactRow: _statement("artifact", ArtifactRow, _names(ArtifactRow), numbered=True),
     ResultGapRow: _statement("result_gap", ResultGapRow, _names(ResultGapRow), numbered=True),
+    ComparisonTaskRow: _statement("comparison_task", ComparisonTaskRow, _names(ComparisonTaskRow), numbered=True),
+    ComparisonRow: _statement("comparison", ComparisonRow, _names(ComparisonRow), numbered=True),
+    ComparisonSequenceRow: _statement(
+        "comparison_sequence", ComparisonSequenceRow, _names(ComparisonSequenceRow), numbered=True
+    ),
+    ComparisonTokenRow: _statement("comparison_token", ComparisonTokenRow, _names(ComparisonTokenRow), numbered=True),
+    TraceBoundaryRow: _statement("trace_boundary", TraceBoundaryRow, _names(TraceBoundaryRow), numbered=True),
 }
 """Tables whose rows are numbered with the store's records."""

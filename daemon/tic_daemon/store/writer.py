@@ -26,6 +26,7 @@ from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
 from tic_daemon.store import declared as declare
 from tic_daemon.store import migrate, restore
 from tic_daemon.store.columns import STAMP
+from tic_daemon.store.comparison_rows import ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.declared import Cut, Declared
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
@@ -185,6 +186,10 @@ class Writer:
         """Of results directories, the newest row of every key."""
         return list(self._memory.results.values())
 
+    def tasks(self) -> list[ComparisonTaskRow]:
+        """The newest row of everything that was or is to be compared."""
+        return list(self._memory.tasks.values())
+
     @property
     def derived_version(self) -> int:
         """Grows whenever what follows from the events changed: places, faults, thresholds."""
@@ -258,6 +263,7 @@ class Writer:
         checkpoints: Sequence[CheckpointRow] = (),
         fault_files: Sequence[FaultFileRow] = (),
         results: Sequence[ResultRow] = (),
+        compared: Sequence[ComparisonTold] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
@@ -282,7 +288,7 @@ class Writer:
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
         new_remote, revisions = news(remote, memory)
-        beside = looked(checkpoints, fault_files, results, memory)
+        beside = looked(checkpoints, fault_files, results, compared, memory)
         if not (deltas or new_marks or declared or new_remote or pins or beside):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
@@ -324,7 +330,7 @@ class Writer:
         memory.revisions.update(revisions)
         beside.keep(memory)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
-        others = (new_marks, declared.rows, new_remote, pins, beside.results)
+        others = (new_marks, declared.rows, new_remote, pins, beside.results, beside.compared)
         memory.rec_id = tick.rec_id + sum(map(len, others))
         memory.pins.update((pin.path, pin.digest) for pin in pins)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
@@ -398,7 +404,7 @@ class Writer:
             )
         changed = touched(tick, self._memory, attempts=bool(declared))
         changed |= {REMOTE_INSERTS[type(row)].name for row in remote}
-        numbered: list[object] = [*remote, *pins, *beside.results.values()]
+        numbered: list[object] = [*remote, *pins, *beside.results.values(), *beside.compared]
         for cls, statement in NUMBERED_INSERTS.items():
             if said := [row for row in numbered if isinstance(row, cls)]:
                 self._insert(statement.sql, statement.table(said, now, rec_id + 1))

@@ -218,6 +218,26 @@ CREATE OR REPLACE VIEW b_artifact AS
 SELECT * FROM artifact
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_comparison_task AS
+SELECT * FROM comparison_task
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_comparison AS
+SELECT * FROM comparison
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_comparison_sequence AS
+SELECT * FROM comparison_sequence
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_comparison_token AS
+SELECT * FROM comparison_token
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_trace_boundary AS
+SELECT * FROM trace_boundary
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_result_gap AS
 SELECT * FROM result_gap
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

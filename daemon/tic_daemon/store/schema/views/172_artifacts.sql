@@ -10,18 +10,12 @@ past AS (
         max(observed_at) FILTER (WHERE state IN ('verified', 'recorded')) AS verified_at
     FROM b_artifact GROUP BY host, manifest, path
 ),
-lost AS (SELECT DISTINCT host, root, manifest FROM newest WHERE run = ''),
-near AS (
-    SELECT c.host, c.manifest, arg_max(f.run_id, c.depth) AS run_id, arg_max(f.runs, c.depth) AS runs
-    FROM (SELECT host, manifest, root, unnest(range(2, len(string_split(manifest, '/')))) AS depth FROM lost) c
-    JOIN i_run_folder f ON f.host = c.host AND f.dir = array_to_string(string_split(c.manifest, '/')[1:c.depth], '/')
-    WHERE len(f.dir) >= len(rtrim(c.root, '/'))
-    GROUP BY c.host, c.manifest
-),
-sole AS (SELECT CASE WHEN count(DISTINCT run_id) = 1 THEN min(run_id) END AS run_id FROM i_place),
+lost AS (SELECT DISTINCT host, root, manifest AS path FROM newest WHERE run = ''),
+-- include near_run.sql
+,
 placed AS (
     SELECT c.*, CASE WHEN c.run <> '' THEN c.run WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL THEN o.run_id END AS run_id
-    FROM newest c LEFT JOIN near n ON n.host = c.host AND n.manifest = c.manifest CROSS JOIN sole o
+    FROM newest c LEFT JOIN near n ON n.host = c.host AND n.path = c.manifest CROSS JOIN sole o
     WHERE c.named
 )
 SELECT c.rec_id, c.run_id, coalesce((
