@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tic_daemon.errors import RuleError
-from tic_daemon.scan.engine import AhoCorasickEngine, HyperscanEngine, make_engine
+from tic_daemon.scan.engine import AhoCorasickEngine, HyperscanEngine, make_engine, tolerant
 
 LITERALS = [
     b"CUDA error: an illegal",
@@ -46,6 +46,8 @@ PARTS = [
     b"a.b*c(",
     b"aXbbc(",
     b"\x1b[K",
+    b"\x1b",
+    b"\x1b[3",
 ]
 
 
@@ -70,6 +72,25 @@ def test_equal_to_a_plain_search(data: bytes) -> None:
         for hit in re.finditer(b"(?=" + re.escape(literal) + b")", data)
     }
     assert set(HYPERSCAN.scan(data)) == plain
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PARTS), max_size=40).map(b"".join))
+def test_equal_to_a_search_that_allows_escapes(data: bytes) -> None:
+    """Each literal's regular expression at every place; escapes behind a final blank are not of the hit."""
+    found = {
+        (hit.start() + len(re.sub(rb"(?:\x1b\[[0-9;]*m)+\Z", b"", hit[1])), number)
+        for number, literal in enumerate(LITERALS)
+        for hit in re.finditer(b"(?=(" + tolerant(literal) + b"))", data)
+    }
+    assert HYPERSCAN.scan(data) == sorted(found)
+
+
+def test_many_literals_compile_at_once_for_coloured_text_too() -> None:
+    """Patterns that allow escapes took minutes of compiling for so many."""
+    many = [b"plant number %d reports a state" % number for number in range(20_000)]
+    data = b"plant number 7 reports a state, \x1b[1mplant\x1b[0m number 19999 \x1b[3mreports a state\n"
+    assert HyperscanEngine(many).scan(data) == [(30, 7), (len(data) - 1, 19999)]
 
 
 def test_coloured_words() -> None:
