@@ -74,7 +74,8 @@ def main(folder: Path) -> list[str]:
 def _sides() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     values = (-rng.exponential(size=(REQUESTS, TOKENS))).astype(np.float32)
-    return values, (values + rng.normal(scale=1e-3, size=values.shape)).astype(np.float32)
+    other = -np.abs(values + rng.normal(scale=1e-3, size=values.shape))  # no log-probability is above 0
+    return values, other.astype(np.float32)
 
 
 def make(*paths: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.compare import oracle
 from tic_daemon.compare.elements import ELEMENTS
-from tic_daemon.compare.exact import ExactSum, ratio, select
+from tic_daemon.compare.exact import ExactSum, leading_counts, ratio, select
 from tic_daemon.compare.runs import first_true, longest_runs, per_sequence
 from tic_daemon.compare.terms import bit_lengths, k3, probability_gap
 
@@ -69,13 +69,20 @@ def test_what_is_not_finite_is_counted_and_added_nowhere() -> None:
 def test_quantiles_are_sorted_values(values: list[float], keep: int, data: st.DataObject) -> None:
     ranks = data.draw(st.lists(st.integers(0, len(values) - 1), min_size=1, max_size=4))
     pieces = np.array_split(np.array(values), 3)
-    assert select(lambda: pieces, ranks, keep) == [sorted(values)[rank] for rank in ranks]
+    expected = [sorted(values)[rank] for rank in ranks]
+    assert select(lambda: pieces, ranks, keep) == [(value, values.index(value)) for value in expected]
+    leading = np.zeros(1 << 16, np.int64)
+    for piece in pieces:
+        counts = leading_counts(np.abs(piece))
+        leading[: len(counts)] += counts
+    assert select(lambda: pieces, ranks, keep, leading) == select(lambda: pieces, ranks, keep)
 
 
 def test_quantiles_of_close_values_need_every_digit() -> None:
     """All share their leading 48 bits: only the last pass tells them apart."""
     values = (np.float64(1.0).view(np.uint64) + np.arange(1000, dtype=np.uint64)).view(np.float64)
-    assert select(lambda: [values[::-1]], [0, 499, 999], keep=1) == values[[0, 499, 999]].tolist()
+    found = select(lambda: [values[::-1]], [0, 499, 999], keep=1)
+    assert found == [(values[rank], 999 - rank) for rank in (0, 499, 999)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.compare import made
 from tic_daemon.compare.align import align
@@ -50,6 +52,46 @@ def test_offsets_look_at_pairs_of_valid_positions_alone() -> None:
     assert by_offset[1] == (1, 1, 7.0), "A[1] = -2 against B[0] = -9"
     assert by_offset[2] == (1, 1, 3.0), "A[3] = -4 against B[1] = -1"
     assert by_offset[-2] == (1, 1, 6.0), "A[1] = -2 against B[3] = -8"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.sampled_from([0.4, 1.0])), min_size=1, max_size=5), st.integers(0, 999)
+)
+def test_shifts_and_places_position_by_position(shapes: list[tuple[int, float]], seed: int) -> None:
+    """Sequences with and without masked positions, in blocks of any size, against plain loops."""
+    rng = np.random.default_rng(seed)
+    rows = {
+        f"r{place}": (
+            *(-rng.integers(1, 4, (2, size)).astype(np.float32)),
+            np.append(rng.random(size - 1) < share, True),
+        )
+        for place, (size, share) in enumerate(shapes)
+    }
+    a, b = (
+        made.side({key: (row[own].view(np.uint32).tolist(), row[2].tolist()) for key, row in rows.items()})
+        for own in (0, 1)
+    )
+    expected: dict[int, list[float]] = {k: [] for k in (-2, -1, 1, 2)}
+    reach: dict[int, tuple[int, int]] = {}
+    for x, y, valid in rows.values():
+        for t in range(len(x)):
+            for k, gaps in expected.items():
+                if 0 <= t + k < len(x) and valid[t] and valid[t + k]:
+                    gaps.append(float(abs(y[t] - x[t + k])))
+            if valid[t]:
+                bad, every = reach.get(t.bit_length(), (0, 0))
+                reach[t.bit_length()] = bad + int(x[t] != y[t]), every + 1
+    for block in (1, 30, 1000):
+        shown = found(a, b, block)
+        if shown.offsets:
+            assert {offset.k: (offset.tokens, offset.mismatched) for offset in shown.offsets} == {
+                k: (len(gaps), sum(gap != 0 for gap in gaps)) for k, gaps in expected.items()
+            }
+            for offset in shown.offsets:
+                gaps = expected[offset.k]
+                assert offset.mae == (pytest.approx(sum(gaps) / len(gaps), rel=1e-14) if gaps else None)
+        assert shown.reach == dict(sorted(reach.items()))
 
 
 def test_equal_sides_show_nothing() -> None:

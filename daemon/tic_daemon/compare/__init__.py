@@ -14,8 +14,9 @@
     exact.py        exact sums and quantiles, in any order and in pieces
     blocks.py       whole sequences, some at a time
     terms.py, runs.py, means.py   what the numbers are made of
+    gather.py       what one block adds
     figures.py      the numbers of a pair of sides
-    signs.py        diagnostics, never verdicts
+    sweep.py, signs.py   diagnostics, never verdicts
     noise.py        the floor of one side from its repeats
     criteria.py     a frozen criterion and its planted error
     comparison.py   one comparison from files to verdict

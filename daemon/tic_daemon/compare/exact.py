@@ -18,6 +18,7 @@ from math import frexp
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tic_daemon.compare.elements import Float64
 
@@ -28,6 +29,7 @@ _PIECE: Final = 1 << 13  # stays in a core's cache
 _LAYER: Final = 39  # bits; 2**13 numbers of as many add up to 2**52 at most
 _LAYERS: Final = 3
 _HALF: Final = 26
+_FIRST: Final = 48  # of a number's bits, what lies above this is looked at first
 _CALM: Final = (2.0**-500, 2.0**900)  # largest numbers of which no layer leaves float64's range
 
 
@@ -46,16 +48,17 @@ class ExactSum:
             self._piece(np.ascontiguousarray(values[start : start + _PIECE]))
 
     def _piece(self, values: Float64) -> None:
-        peak = float(np.abs(values).max())
+        peak = max(float(values.max()), -float(values.min()))
         if not _CALM[0] < peak < _CALM[1]:  # NaN is not
             if peak != 0:
                 self._by_power(values)
             return
         shift = _LAYER - frexp(peak)[1]
+        whole = np.empty_like(values)
         for _layer in range(_LAYERS):
-            whole = np.rint(values * 2.0**shift)
+            np.rint(np.multiply(values, 2.0**shift, out=whole), out=whole)
             self.scaled += int(whole.sum()) << _UNIT - shift
-            values = values - whole * 2.0**-shift
+            values = values - np.multiply(whole, 2.0**-shift, out=whole)
             if not values.any():
                 return
             shift += _LAYER
@@ -108,42 +111,86 @@ class _Target:
     within: int
 
 
-def select(blocks: Blocks, ranks: Iterable[int], keep: int) -> list[float]:
-    """The values of the given ranks (0 is the smallest) among all numbers of `blocks`, none of them negative.
+def leading_counts(values: Float64) -> NDArray[np.int64]:
+    """How many numbers there are of each leading 16 bits: the place in the result, which ends with the largest. None is
+    NaN or below 0 (-0.0 neither)."""
+    return np.bincount(values.view(np.int64) >> _FIRST)
+
+
+def select(
+    blocks: Blocks, ranks: Iterable[int], keep: int, leading: NDArray[np.int64] | None = None
+) -> list[tuple[float, int]]:
+    """The numbers of the given ranks (0 is the smallest) among all of `blocks`, none of them negative, and where each
+    of them stands first, counted over all blocks.
 
     Args:
         blocks: gives the same numbers at each call; NaN is not among them.
         ranks: each below the number of numbers.
         keep: how many numbers may be held at a time.
+        leading: `leading_counts` of all numbers, if they are known.
     """
     targets = [_Target(0, rank) for rank in ranks]
-    for shift in (48, 32, 16, 0):
+    for shift in (_FIRST, 32, 16, 0):
         counts = {target.prefix: np.zeros(1 << 16, np.int64) for target in targets}
-        for block in blocks():
-            bits = np.abs(block).view(np.uint64)  # -0.0 is 0
-            leading = bits >> np.uint64(shift)
-            for prefix, tally in counts.items():
-                own = leading if shift == 48 else leading[leading >> np.uint64(16) == prefix]
-                np.add(tally, np.bincount((own & np.uint64(0xFFFF)).astype(np.int64), minlength=1 << 16), out=tally)
-        held = 0
+        if shift == _FIRST and leading is not None:
+            counts = {0: leading}
+        else:
+            _count(blocks, counts, shift)
+        held: dict[int, int] = {}
         for target in targets:
-            reached = np.cumsum(counts[target.prefix])
+            own = counts[target.prefix]
+            reached = np.cumsum(own)
             digit = int(np.searchsorted(reached, target.within, side="right"))
             target.within -= int(reached[digit - 1]) if digit else 0
-            held += int(counts[target.prefix][digit])
             target.prefix = target.prefix << 16 | digit
-        if shift and held <= keep:
+            held[target.prefix] = int(own[digit])
+        if shift and sum(held.values()) <= keep:
             return _among(blocks, targets, shift)
-    return [float(np.uint64(target.prefix).view(np.float64)) for target in targets]
+    return _first(blocks, [float(np.uint64(target.prefix).view(np.float64)) for target in targets])
 
 
-def _among(blocks: Blocks, targets: list[_Target], shift: int) -> list[float]:
+def _count(blocks: Blocks, counts: dict[int, NDArray[np.int64]], shift: int) -> None:
+    """How often each 16 bits follow each prefix."""
+    for block in blocks():
+        bits = np.abs(block).view(np.uint64)  # -0.0 is 0
+        leading = bits >> np.uint64(shift)
+        for prefix, tally in counts.items():
+            own = leading if shift == _FIRST else leading[leading >> np.uint64(16) == prefix]
+            np.add(tally, np.bincount((own & np.uint64(0xFFFF)).astype(np.int64), minlength=1 << 16), out=tally)
+
+
+def _among(blocks: Blocks, targets: list[_Target], shift: int) -> list[tuple[float, int]]:
     """The answers, once few enough numbers share their leading bits."""
-    pools: dict[int, list[Float64]] = {target.prefix: [] for target in targets}
+    pools: dict[int, list[tuple[Float64, NDArray[np.int64]]]] = {target.prefix: [] for target in targets}
+    before = 0
     for block in blocks():
         whole = np.abs(block)
-        leading = whole.view(np.uint64) >> np.uint64(shift)
+        leading = whole.view(np.int64) >> shift
         for prefix, pool in pools.items():
-            pool.append(whole[leading == prefix])
-    sorted_pools = {prefix: np.sort(np.concatenate(pool)) for prefix, pool in pools.items()}
-    return [float(sorted_pools[target.prefix][target.within]) for target in targets]
+            own = np.flatnonzero(leading == prefix)
+            pool.append((whole[own], own + before))
+        before += len(block)
+    joined = {
+        prefix: (np.concatenate([one for one, _at in pool]), np.concatenate([at for _one, at in pool]))
+        for prefix, pool in pools.items()
+    }
+    found = []
+    for target in targets:
+        values, places = joined[target.prefix]
+        value = np.partition(values, target.within)[target.within]
+        found.append((float(value), int(places[(values == value).argmax()])))
+    return found
+
+
+def _first(blocks: Blocks, values: list[float]) -> list[tuple[float, int]]:
+    """Each value and where it stands first."""
+    found: dict[float, int] = {}
+    before = 0
+    for block in blocks():
+        for value in values:
+            if value not in found:
+                equal = np.flatnonzero(np.abs(block) == value)
+                if equal.size:
+                    found[value] = before + int(equal[0])
+        before += len(block)
+    return [(value, found[value]) for value in values]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 
 def per_sequence(flags: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """How many flags are set in each sequence. `starts` has the begin of each and the end of the last."""
-    reached = np.concatenate([[0], np.cumsum(flags, dtype=np.int64)])
-    return np.diff(reached[starts])
+    edges = starts.tolist()
+    return np.array([np.count_nonzero(flags[begin:end]) for begin, end in pairwise(edges)], np.int64)
 
 
 def first_true(flags: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Index of the first flag that is set in each sequence, -1 where none is."""
-    places = np.flatnonzero(flags)
-    after = np.searchsorted(places, starts[:-1])
-    found = np.append(places, len(flags))[after]
-    return np.where(found < starts[1:], found, -1)
+    found = np.full(len(starts) - 1, -1)
+    for place, (begin, end) in enumerate(pairwise(starts.tolist())):
+        if begin < end:
+            at = begin + int(flags[begin:end].argmax())
+            if flags[at]:
+                found[place] = at
+    return found
 
 
 def longest_runs(flags: np.ndarray, starts: np.ndarray, positions: np.ndarray | None) -> np.ndarray:
@@ -26,14 +31,16 @@ def longest_runs(flags: np.ndarray, starts: np.ndarray, positions: np.ndarray | 
         positions: if given, a run also ends where the next position does not follow the last.
     """
     longest = np.zeros(len(starts) - 1, np.int64)
-    places = np.flatnonzero(flags)
-    if not places.size:
+    if not flags.any():
         return longest
-    owners = np.searchsorted(starts, places, side="right") - 1
-    breaks = (np.diff(places) != 1) | (np.diff(owners) != 0)
+    breaks = flags[1:] != flags[:-1]
     if positions is not None:
-        breaks |= np.diff(positions[places]) != 1
+        breaks |= np.diff(positions) != 1
+    inner = starts[1:-1]
+    breaks[inner[(inner > 0) & (inner < len(flags))] - 1] = True
     begins = np.concatenate([[0], np.flatnonzero(breaks) + 1])
-    lengths = np.diff(np.append(begins, len(places)))
-    np.maximum.at(longest, owners[begins], lengths)
+    lengths = np.diff(np.append(begins, len(flags)))
+    lengths[~flags[begins]] = 0
+    owners = np.searchsorted(starts, begins, side="right") - 1
+    np.maximum.at(longest, owners, lengths)
     return longest

@@ -19,12 +19,12 @@ from typing import Final
 import numpy as np
 
 from tic_daemon.compare.align import Alignment, ids, token_digest
-from tic_daemon.compare.blocks import BLOCK, blocks
+from tic_daemon.compare.blocks import BLOCK
 from tic_daemon.compare.exact import ExactSum
 from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.sides import Sequence, Side
+from tic_daemon.compare.sweep import SHIFTS, Sweep
 
-SHIFTS: Final = (-2, -1, 1, 2)
 LANES: Final = (16, 64, 256)
 POSSIBLE: Final = 0.1  # of the difference at offset 0
 _PER_GROUP: Final = 64  # siblings of one prompt that are held against the first
@@ -83,9 +83,10 @@ def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: in
     Raises:
         CompareError: a file cannot be read.
     """
-    offsets = _offsets(a, b, alignment) if figures.mismatched != 0 else ()
-    slope, correlation = _line(a, b, alignment, block) if not figures.non_finite else (None, None)
-    lanes, reach = _places(a, b, alignment, block) if alignment.same_elements else ((), {})
+    sweep = Sweep(a, b, alignment, block, shifted=figures.mismatched != 0)
+    offsets = _offsets(sweep, alignment.same_elements) if figures.mismatched != 0 else ()
+    slope, correlation = sweep.line() if not figures.non_finite else (None, None)
+    lanes, reach = _places(sweep) if alignment.same_elements else ((), {})
     last_only = sum(
         1
         for row in figures.per_sequence
@@ -96,85 +97,38 @@ def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: in
     return Signs(offsets, last_only, slope, correlation, lanes, reach, _versions(figures), siblings, remarks)
 
 
-def _offsets(a: Side, b: Side, alignment: Alignment) -> tuple[Offset, ...]:
-    """All shifts in one pass over the sequences."""
-    totals = {k: ExactSum() for k in SHIFTS}
-    tokens, mismatched = dict.fromkeys(SHIFTS, 0), dict.fromkeys(SHIFTS, 0)
-    for request in alignment.requests:
-        one, other = a.sequences[request], b.sequences[request]
-        mask = one.mask.bits() != 0
-        first, second = one.logprobs.bits(), other.logprobs.bits()
-        values_a, values_b = one.logprobs.element.values(first), other.logprobs.element.values(second)
-        whole = bool(mask.all())
-        for k in SHIFTS:
-            size = len(mask) - abs(k)
-            if size <= 0:
-                continue
-            own_a, own_b = slice(max(k, 0), max(k, 0) + size), slice(max(-k, 0), max(-k, 0) + size)
-            both = slice(None) if whole else mask[own_a] & mask[own_b]
-            with np.errstate(invalid="ignore", over="ignore"):
-                gap = np.abs(values_b[own_b][both] - values_a[own_a][both])
-            totals[k].add(gap)
-            tokens[k] += len(gap)
-            if alignment.same_elements:
-                mismatched[k] += int(np.count_nonzero(first[own_a][both] != second[own_b][both]))
+def _offsets(sweep: Sweep, same_elements: bool) -> tuple[Offset, ...]:
     return tuple(
         Offset(
             k,
-            tokens[k],
-            mismatched[k] if alignment.same_elements else None,
-            totals[k].over(tokens[k]) if tokens[k] and not totals[k].skipped else None,
+            sweep.tokens[k],
+            sweep.mismatched[k] if same_elements else None,
+            sweep.gaps[k].over(sweep.tokens[k]) if sweep.tokens[k] and not sweep.gaps[k].skipped else None,
         )
         for k in SHIFTS
     )
 
 
-def _line(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[float | None, float | None]:
-    """Slope of the least squares line of b on a, and the correlation; None where a side is constant."""
-    sums = {name: ExactSum() for name in ("a", "b", "aa", "bb", "ab")}
-    n = 0
-    for part in blocks(a, b, alignment.requests, block):
-        x, y = part.values_a, part.values_b
-        n += len(x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for name, values in (("a", x), ("b", y), ("aa", x * x), ("bb", y * y), ("ab", x * y)):
-                sums[name].add(values)
-    if any(one.skipped for one in sums.values()):
-        return None, None
-    unit = 1 << 1074  # sums are integers in units of 2**-1074, so products are exact
-    scaled = {name: one.scaled for name, one in sums.items()}
-    spread_a = n * scaled["aa"] * unit - scaled["a"] ** 2
-    spread_b = n * scaled["bb"] * unit - scaled["b"] ** 2
-    together = n * scaled["ab"] * unit - scaled["a"] * scaled["b"]
-    # A constant side leaves only the rounding of its squares.
-    if spread_a <= scaled["a"] ** 2 >> 48 or spread_b <= scaled["b"] ** 2 >> 48:
-        return None, None
-    squared = together * together / (spread_a * spread_b)
-    try:
-        return together / spread_a, (1 if together >= 0 else -1) * min(1.0, squared**0.5)
-    except OverflowError:
-        return None, None
-
-
-def _places(a: Side, b: Side, alignment: Alignment, block: int) -> tuple[tuple[Lane, ...], dict[int, tuple[int, int]]]:
+def _places(sweep: Sweep) -> tuple[tuple[Lane, ...], dict[int, tuple[int, int]]]:
     """Differing tokens by position modulo each block, and by the position's power of two."""
-    tokens = {size: np.zeros(size, np.int64) for size in LANES}
-    differ = {size: np.zeros(size, np.int64) for size in LANES}
-    reach: dict[int, tuple[int, int]] = {}
-    for part in blocks(a, b, alignment.requests, block):
-        wrong = part.positions[part.a != part.b]
-        for size in LANES:
-            tokens[size] += np.bincount(part.positions % size, minlength=size)
-            differ[size] += np.bincount(wrong % size, minlength=size)
-        every, bad = (np.bincount(np.frexp(places.astype(np.float64))[1]) for places in (part.positions, wrong))
-        for power in np.flatnonzero(every).tolist():
-            former = reach.get(power, (0, 0))
-            reach[power] = (
-                former[0] + int(bad[power]) if power < len(bad) else former[0],
-                former[1] + int(every[power]),
-            )
-    lanes = tuple(lane for size in LANES if (lane := _lane(size, tokens[size], differ[size])) is not None)
-    return lanes, dict(sorted(reach.items()))
+    reach = {}
+    for power in range(len(sweep.reached).bit_length() + 1):
+        own = slice(1 << power - 1 if power else 0, 1 << power)
+        if every := int(sweep.reached[own].sum()):
+            reach[power] = int(sweep.differing[own].sum()), every
+    lanes = tuple(
+        lane
+        for size in LANES
+        if (lane := _lane(size, _folded(sweep.reached, size), _folded(sweep.differing, size))) is not None
+    )
+    return lanes, reach
+
+
+def _folded(by_position: np.ndarray, size: int) -> np.ndarray:
+    """Numbers by position, added up modulo `size`."""
+    padded = np.append(by_position, np.zeros(-len(by_position) % size, by_position.dtype))
+    folded: np.ndarray = padded.reshape(-1, size).sum(axis=0)
+    return folded
 
 
 def _lane(size: int, tokens: np.ndarray, differ: np.ndarray) -> Lane | None:
