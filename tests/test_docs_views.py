@@ -52,6 +52,8 @@ PROMISED = {
     "control_groups": "run_id attempt step inference_alone training_alone cross_stack score_layer rules_out look_at",
     "comparison_queue": "run_id step side_a side_b state why tokens_done tokens_total",
     "fault_files": "run_id attempt rec_id kind path host pid rank bytes_size modified_at why observed_at",
+    "run_records": "run_id field value launcher worker state launcher_source worker_source",
+    "run_fingerprints": "run_id fingerprint known unknown unknown_fields",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
     "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",
     "transports": "run_id attempt host rank pid comm channel peer_rank transport mnnvl clique_size path line_no event_at"

@@ -6,6 +6,7 @@
     mark      mark a run, an attempt or a record inconclusive; add a note; retract a mark
     check     for acceptance scripts: exit code by what the run's evidence is
     compare   two dumps of log-probabilities: every number, a verdict, a report
+    record    what a run was made of: launcher and workers side by side, fingerprint
     snapshot  write all that a store holds into one DuckDB file, at any time
     stores    who writes the stores of a workspace, where they lie, how old they are
     rules     list, explain and try rule packs
@@ -98,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
     from tic_daemon import (  # noqa: PLC0415  loaded only when needed
         compare_command,
         people_commands,
+        record_command,
         rules_command,
         store_commands,
         wandb_command,
@@ -105,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
 
     people_commands.add_parsers(commands)
     compare_command.add_parser(commands)
+    record_command.add_parser(commands)
     store_commands.add_parsers(commands)
     wandb_command.add_parser(commands)
     rules_command.add_parser(commands)

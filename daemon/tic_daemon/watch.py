@@ -29,6 +29,7 @@ from tic_daemon.sources.discover import Survey
 from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.follow import FileFollower
 from tic_daemon.sources.gpu import GpuWatch
+from tic_daemon.sources.recordfiles import RecordFiles
 from tic_daemon.sources.results import Results
 from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
@@ -181,6 +182,7 @@ class Daemon:
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
+        self._record_files = RecordFiles(config.host, config.run_for, self._writer.configs())
         self._watch_results = config.results.on(config.host)
         known = self._writer.results() if self._watch_results else []
         self._results = Results(config.host, config.run_for, known, self._follower.wake)
@@ -333,6 +335,7 @@ class Daemon:
             histories = self._wandb.take()
             self._wandb_api.note([*deltas, *histories])
             histories += self._wandb_api.take()
+            self._record_files.note(histories)
             self._room = not histories
             deltas += histories
         self._caught_up = self._follower.drained()
@@ -379,6 +382,7 @@ class Daemon:
         spool = self._spool.pending()
         told = self._exchange.pending()
         pins = self._env_files.pending()
+        configs = self._record_files.pending()
         try:
             self._writer.commit(
                 self._pending,
@@ -386,6 +390,7 @@ class Daemon:
                 attempts=self._declarer.completed(spool.attempts, self._follower.stands),
                 remote=told,
                 pins=pins,
+                configs=configs,
                 checkpoints=self._checkpoints,
                 fault_files=self._fault_files,
                 results=self._result_rows,
@@ -401,6 +406,7 @@ class Daemon:
         self._exchange.taken(told)
         self._wandb_api.kept()
         self._env_files.taken(pins)
+        self._record_files.taken(configs)
         self._spool_at = started
         if not self._room:
             self._follower.wake()  # more of the histories may wait
@@ -417,12 +423,14 @@ class Daemon:
         survey = self._follower.survey
         if last:
             self._env_files.finish(survey.env_files if survey else (), ENV_S)
+            self._record_files.finish(_of_record(survey), ENV_S)
             self._smi_files.finish(survey.smi_files if survey else (), ENV_S)
             self._pending.extend(self._smi_files.take())
             self._results.finish(ENV_S)
             self._result_rows.extend(self._results.take())
         elif survey is not None:
             self._env_files.look(survey.env_files, time.monotonic())
+            self._record_files.look(_of_record(survey), time.monotonic())
             self._smi_files.look(survey.smi_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
         self._writer.settle_if_due()
@@ -436,8 +444,9 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        looked = self._checkpoints or self._fault_files or self._result_rows or self._env_files.pending()
-        if looked or self._spool.pending() or self._exchange.pending():
+        looked = self._checkpoints or self._fault_files or self._result_rows
+        beside = self._env_files.pending() or self._record_files.pending()
+        if looked or beside or self._spool.pending() or self._exchange.pending():
             self._commit()
 
     def _end(self) -> bool:
@@ -476,6 +485,7 @@ class Daemon:
         self._pending.extend(self._follower.finish())
         last = self._wandb.finish(WANDB_S)
         self._wandb_api.note(last)
+        self._record_files.note(last)
         self._pending.extend(last)
         return self._follower.drained()
 
@@ -484,6 +494,7 @@ class Daemon:
         self._wandb_api.hasten()
         while not self._wandb_api.settled and not no_more():
             if self._pending_bytes < PENDING_BYTES and (deltas := self._wandb_api.take()):
+                self._record_files.note(deltas)
                 self._began = self._began or utcnow()
                 self._pending.extend(deltas)
                 self._pending_bytes += sum(delta.bytes for delta in deltas)
@@ -547,6 +558,11 @@ class Daemon:
         self._exchange.stop(max(0.5, min(EXCHANGE_S, ending.left() / 4)))
         ending.stage = "closing and publishing the store"
         self._writer.close(time.monotonic() + ending.left())
+
+
+def _of_record(survey: Survey | None) -> tuple[tuple[str, str], ...]:
+    """Files that say what a run was made of; of the manifests and sidecars among them results are verified besides."""
+    return (*survey.record_files, *survey.result_files) if survey is not None else ()
 
 
 def raise_file_limit() -> None:

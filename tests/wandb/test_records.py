@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.wandb.conftest import RealLogs
+from tic_daemon.credentials import PLACE, without_credentials
 from tic_daemon.scan.events import Gap, StepEvent
 from tic_daemon.wandb import framing, keys, records
-from tic_daemon.wandb.credentials import PLACE, without_credentials
 from tic_daemon.wandb.directories import RunFile, is_log_name, run_file
 from tic_daemon.wandb.events import WandbRow, WandbRun
 from tic_daemon.wandb.framing import Frame

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tic_daemon.credentials import without_secrets
+
 MAX_BYTES: Final = 32 << 20
 MAX_ENTRIES: Final = 100_000
 _LISTS: Final = ("artifacts", "files")
@@ -200,7 +202,7 @@ def _heading(said: Mapping[str, Any], entries: tuple[Entry, ...], problems: tupl
         input_sha256=text(said, "input_sha256", "tokens_sha256"),
         valid=number(said, "valid_tokens", "valid_samples", "n_valid"),
         hooks=number(said, "hook_count", "hook_executions", "hooks"),
-        command=text(said, "command", "cmd", "generating_command"),
+        command=without_secrets(text(said, "command", "cmd", "generating_command")),
         code=text(said, "code_version", "code", "commit"),
         image=text(said, "image_digest", "image"),
         entries=entries,

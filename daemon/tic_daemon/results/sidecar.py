@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tic_daemon.credentials import without_secrets
 from tic_daemon.results.manifest import Problem
 
 MAX_BYTES: Final = 4 << 20
@@ -68,7 +69,7 @@ def read(data: bytes) -> Sidecar:
         alone = "; a branch name is no provenance" if _first(flat, _BRANCH) and len(missing) == len(found) else ""
         problems.append(Problem("meta_incomplete", "", f"it does not say {', '.join(missing)}{alone}"))
     for key, value in flat.items():
-        if isinstance(value, str) and value and _SECRET.search(key) and not _REFERENCE.fullmatch(value.strip()):
+        if isinstance(value, str) and value and _SECRET.search(key) and not is_reference(value):
             problems.append(
                 Problem("meta_secret", key[:200], "this key holds what looks like a secret; a reference belongs there")
             )
@@ -76,9 +77,14 @@ def read(data: bytes) -> Sidecar:
         run=_text(flat, "run", "run_id"),
         code=found["snapshot commit"],
         image=found["image digest"],
-        command=_text(flat, "command", "cmd", "launch_command"),
+        command=without_secrets(_text(flat, "command", "cmd", "launch_command")),
         problems=tuple(problems[:100]),
     )
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text under a secret's key is no secret but says where it is, or that there is none."""
+    return _REFERENCE.fullmatch(text.strip()) is not None
 
 
 def _unreadable(detail: str) -> Sidecar:

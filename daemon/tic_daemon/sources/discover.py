@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tic_daemon.config import Config, SourceConfig, zone_offset
+from tic_daemon.record import flat
 from tic_daemon.results import layout as results
 from tic_daemon.scan.traits import SourceTraits
 from tic_daemon.sources import faultfiles
@@ -97,7 +98,7 @@ class Survey:
     """What one walk over the roots found. `others` counts files without a log's name by their extension;
     `env_files` are (path, root) of what may set the environment of a run, `smi_files` of what may be nvidia-smi's
     text, `wandb_files` transaction logs of W&B, `result_files` of what may be a manifest of results; `fault_files` are
-    what a fault left, in the directories `walked`."""
+    what a fault left, in the directories `walked`; `record_files` what says what a run was made of."""
 
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
@@ -109,6 +110,7 @@ class Survey:
     fault_files: tuple[faultfiles.Found, ...] = ()
     walked: tuple[str, ...] = ()
     wandb_files: tuple[tuple[str, str], ...] = ()
+    record_files: tuple[tuple[str, str], ...] = ()
 
 
 def discover(roots: Sequence[Path], config: Config) -> list[Candidate]:
@@ -179,6 +181,7 @@ class Discovery:
             tuple(walk.fault_files),
             tuple(walk.walked),
             tuple(walk.wandb_files.items()),
+            tuple(walk.record_files.items()),
         )
 
     def _consider(self, walk: _Walk, root: str, path: str, name: str, via: str) -> None:
@@ -201,8 +204,8 @@ class Discovery:
         if not sure and not any(self._config.matches(glob, path) for glob in self._config.include):
             if said is None or said.skip is not False:
                 walk.others[extension] += 1
-                if is_env_file(name) and len(walk.env_files) < MAX_FILES and not self._unwanted(path, name, said):
-                    walk.env_files[path] = root
+                if not self._unwanted(path, name, said):
+                    self._take_beside(walk, root, path, name, via)
                 return
             sure = "maybe"
         if why := self._unwanted(base, base_name, said):
@@ -255,6 +258,14 @@ class Discovery:
         if (not via or self.root_of(path)) and len(walk.result_files) < MAX_RESULT_FILES:
             walk.result_files[path] = root
         return True
+
+    def _take_beside(self, walk: _Walk, root: str, path: str, name: str, via: str) -> None:
+        """Notes what sets the environment of a run, or says what it was made of."""
+        if is_env_file(name) and len(walk.env_files) < MAX_FILES:
+            walk.env_files[path] = root
+        inside = not via or bool(self.root_of(path))
+        if flat.may_be(name) and flat.kind_of(path) and inside and len(walk.record_files) < MAX_RESULT_FILES:
+            walk.record_files[path] = root
 
     def _take_fault_file(self, walk: _Walk, root: str, path: str, named: faultfiles.Named, via: str) -> bool:
         """Notes what a fault left. True: it is no text, and nothing more is to be done with it."""
@@ -382,6 +393,7 @@ class _Walk:
         self.smi_files: dict[str, str] = {}
         self.wandb_files: dict[str, str] = {}
         self.result_files: dict[str, str] = {}
+        self.record_files: dict[str, str] = {}
         self.fault_files: list[faultfiles.Found] = []
         self.seen_paths: set[str] = set()
         self._stack: list[str] = []

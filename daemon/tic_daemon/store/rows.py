@@ -10,6 +10,7 @@
     ResultFileRow, ArtifactRow, ResultGapRow   what results directories hold   tables result_file, artifact, result_gap
     Progress     how far a writer has come               no table; what long polls wait for
     EnvPinRow    a setting in a file beside the run      table env_pin    (append-only)
+    ConfigRow    a value of a configuration or receipt   table config_value (append-only)
     RemoteFaultRow, RemotePlaceRow, RemoteGapRow   what other stores said   tables remote_* (append-only)
 
 Times are naive UTC. `observed_at` is not here: the writer gives every row of a tick the same one.
@@ -160,6 +161,28 @@ class EnvPinRow:
     value: str = ""
     form: str = ""
     hard: bool | None = None
+    modified_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRow:
+    """One value of a file that says what a run was made of: see table `config_value` in the schema. `gone`: the file is
+    no more, or says nothing. `problem`: it could not be read, or not whole; then `key` is ""."""
+
+    host: str
+    root: str
+    path: str
+    run_hint: str = ""
+    kind: str = ""
+    side: str = ""
+    digest: str = ""
+    gone: bool = False
+    key: str = ""
+    name: str = ""
+    value: str = ""
+    line_no: int | None = None
+    secret: bool = False
+    problem: str = ""
     modified_at: datetime | None = None
 
 

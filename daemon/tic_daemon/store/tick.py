@@ -60,6 +60,7 @@ class Memory:
     revisions: dict[tuple[object, ...], int]
     gaps: set[RemoteGapRow]
     pins: dict[str, str]
+    configs: dict[str, str]
     checkpoints: dict[tuple[str, ...], CheckpointRow]
     fault_files: dict[tuple[str, ...], FaultFileRow]
     results: dict[tuple[str, ...], ResultRow]
@@ -112,8 +113,9 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
     """What the open store holds."""
     newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
     others = (
-        "mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin", "result_file", "artifact",
-        "result_gap", "comparison_task", "comparison", "comparison_sequence", "comparison_token", "trace_boundary",
+        "mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin", "config_value", "result_file",
+        "artifact", "result_gap", "comparison_task", "comparison", "comparison_sequence", "comparison_token",
+        "trace_boundary",
     )  # fmt: skip
     newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
     rows = con.execute(
@@ -136,6 +138,9 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
         revisions=_revisions(con),
         gaps=set(_read_rows(con, RemoteGapRow, "remote_gap")),
         pins=dict(con.execute("SELECT path, arg_max(digest, observed_at) FROM env_pin GROUP BY path").fetchall()),
+        configs=dict(
+            con.execute("SELECT path, arg_max(digest, observed_at) FROM config_value GROUP BY path").fetchall()
+        ),
         checkpoints={row.key: row for row in _read_rows(con, CheckpointRow, "checkpoint ORDER BY observed_at")},
         fault_files={row.key: row for row in _read_rows(con, FaultFileRow, "fault_file ORDER BY observed_at")},
         results={

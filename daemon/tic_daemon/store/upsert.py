@@ -25,6 +25,7 @@ from tic_daemon.store.comparison_rows import (
 from tic_daemon.store.rows import (
     ArtifactRow,
     CheckpointRow,
+    ConfigRow,
     CursorRow,
     EnvPinRow,
     FaultFileRow,
@@ -104,6 +105,7 @@ REMOTE_INSERTS = {
 NUMBERED_INSERTS = {
     **REMOTE_INSERTS,
     EnvPinRow: _statement("env_pin", EnvPinRow, _names(EnvPinRow), numbered=True),
+    ConfigRow: _statement("config_value", ConfigRow, _names(ConfigRow), numbered=True),
     ResultFileRow: _statement("result_file", ResultFileRow, _names(ResultFileRow), numbered=True),
     ArtifactRow: _statement("artifact", ArtifactRow, _names(ArtifactRow), numbered=True),
     ResultGapRow: _statement("result_gap", ResultGapRow, _names(ResultGapRow), numbered=True),

@@ -36,6 +36,7 @@ from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.rows import (
     AttemptRow,
     CheckpointRow,
+    ConfigRow,
     CursorRow,
     EnvPinRow,
     FaultFileRow,
@@ -152,6 +153,10 @@ class Writer:
         """By path, the digest of the settings that are stored of it; "" if it holds none any more."""
         return dict(self._memory.pins)
 
+    def configs(self) -> dict[str, str]:
+        """By path, the digest of what the store holds of a configuration or receipt; "" if it is gone."""
+        return dict(self._memory.configs)
+
     def sources(self) -> dict[int, SourceRow]:
         """All sources known to this store, by source_id."""
         return dict(self._memory.sources)
@@ -260,6 +265,7 @@ class Writer:
         attempts: Sequence[AttemptRow] = (),
         remote: Sequence[RemoteRow] = (),
         pins: Sequence[EnvPinRow] = (),
+        configs: Sequence[ConfigRow] = (),
         checkpoints: Sequence[CheckpointRow] = (),
         fault_files: Sequence[FaultFileRow] = (),
         results: Sequence[ResultRow] = (),
@@ -289,14 +295,14 @@ class Writer:
         declared = self._declared(attempts)
         new_remote, revisions = news(remote, memory)
         beside = looked(checkpoints, fault_files, results, compared, memory)
-        if not (deltas or new_marks or declared or new_remote or pins or beside):
+        if not (deltas or new_marks or declared or new_remote or pins or configs or beside):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = plan(deltas, memory)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), declared, new_remote, pins, beside,
+            self._write, tick, new_marks.values(), declared, new_remote, [*pins, *configs], beside,
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -330,9 +336,10 @@ class Writer:
         memory.revisions.update(revisions)
         beside.keep(memory)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
-        others = (new_marks, declared.rows, new_remote, pins, beside.results, beside.compared)
+        others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared)
         memory.rec_id = tick.rec_id + sum(map(len, others))
         memory.pins.update((pin.path, pin.digest) for pin in pins)
+        memory.configs.update((row.path, row.digest) for row in configs)
         memory.prov, memory.tick, memory.observed_at = tick.prov, number, now
         self._last_commit = time.monotonic()
         self._changes += 1
@@ -350,7 +357,7 @@ class Writer:
         marks: Iterable[MarkRow],
         declared: Declared,
         remote: Sequence[RemoteRow],
-        pins: Sequence[EnvPinRow],
+        files: Sequence[EnvPinRow | ConfigRow],
         beside: Looked,
         *,
         now: datetime,
@@ -404,7 +411,7 @@ class Writer:
             )
         changed = touched(tick, self._memory, attempts=bool(declared))
         changed |= {REMOTE_INSERTS[type(row)].name for row in remote}
-        numbered: list[object] = [*remote, *pins, *beside.results.values(), *beside.compared]
+        numbered: list[object] = [*remote, *files, *beside.results.values(), *beside.compared]
         for cls, statement in NUMBERED_INSERTS.items():
             if said := [row for row in numbered if isinstance(row, cls)]:
                 self._insert(statement.sql, statement.table(said, now, rec_id + 1))

@@ -23,7 +23,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from tic_daemon.wandb.credentials import without_credentials
+from tic_daemon.credentials import without_credentials
 from tic_daemon.wandb.history import HistoryRow, flatten, history_row
 from tic_daemon.wandb.masking import masked
 from tic_daemon.wandb.process_tree import end_tree

@@ -17,9 +17,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from tic_daemon.credentials import without_credentials
 from tic_daemon.scan.events import At, Gap, StepEvent
 from tic_daemon.wandb import records
-from tic_daemon.wandb.credentials import without_credentials
 from tic_daemon.wandb.directories import Beside, RunFile
 from tic_daemon.wandb.events import WandbEvent, WandbRun, row_event
 from tic_daemon.wandb.framing import Frame

@@ -22,8 +22,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from tic_daemon.credentials import without_credentials
 from tic_daemon.scan.events import At
-from tic_daemon.wandb.credentials import without_credentials
 from tic_daemon.wandb.directories import RunFile
 from tic_daemon.wandb.events import WandbUpload
 

@@ -195,6 +195,10 @@ CREATE OR REPLACE VIEW b_env_pin AS
 SELECT * FROM env_pin
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_config_value AS
+SELECT * FROM config_value
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 -- Cursors have no past; they say where the daemon stands now.
 CREATE OR REPLACE VIEW b_cursor AS SELECT * FROM cursor;
 

@@ -100,6 +100,8 @@ FROM (
         arg_max(claimed, (generation, byte_offset)) AS claimed,
         coalesce(arg_max(observed, (generation, byte_offset)), 'unknown') AS observed,
         arg_max(event_at, (generation, byte_offset)) AS event_at, max(observed_at) AS observed_at, source_id,
+        arg_max(rec_id, (generation, byte_offset)) FILTER (WHERE claimed IS NOT NULL) AS claimed_rec_id,
+        arg_max(rec_id, (generation, byte_offset)) FILTER (WHERE observed IS NOT NULL) AS observed_rec_id,
         bool_or(regexp_matches(actor, '^(Vllm|Ray)?Worker')) AS worker, arg_max(voice, generation) AS voice,
         max(generation::BIGINT * 17592186044416 + byte_offset) FILTER (WHERE observed IS NOT NULL) AS told
     FROM exec_states

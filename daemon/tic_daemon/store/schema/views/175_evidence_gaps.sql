@@ -31,4 +31,9 @@ UNION ALL
 SELECT q.rec_id, q.run_id, 'comparison_' || q.state, q.side_a, NULL, NULL, NULL, NULL,
     q.why || coalesce('; to be compared with ' || q.side_b, ''), q.host, q.observed_at
 FROM comparison_queue q
-WHERE q.state IN ('failed', 'refused');
+WHERE q.state IN ('failed', 'refused')
+UNION ALL
+SELECT c.rec_id, c.run_id, CASE WHEN c.secret THEN 'config_secret' ELSE 'config_unreadable' END, c.path, NULL, NULL, NULL, NULL,
+    CASE WHEN c.secret THEN 'this key holds what looks like a secret; a reference belongs there: ' || c.key ELSE c.problem END, c.host, c.observed_at
+FROM config_values c
+WHERE c.problem <> '' OR (c.secret AND c.kind <> 'meta'); -- of sidecars meta_secret tells

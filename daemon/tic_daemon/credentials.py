@@ -1,4 +1,4 @@
-"""Replaces secrets in what is kept of a run's configuration and summary.
+"""Replaces secrets in what is kept of a run's configuration, summary, receipts and sidecars.
 
 A value goes whole if its key names a secret (`api_key`, `hf_token`, `db.password`); `max_tokens`, `tokenizer` and
 `eos_token` name none. In other text what looks like a well-known kind of credential goes: access tokens with their
@@ -29,6 +29,12 @@ _VALUES: Final = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
+_ASSIGNED: Final = re.compile(
+    r"(?<![\w$-])((?:[A-Z0-9_]*(?:API_?KEY|TOKEN|SECRET|SECRET_?KEY|PASSW(?:OR)?D|ACCESS_KEY(?:_ID)?)=)"
+    r"|(?:--(?:[a-z]+-)*(?:api-?key|(?:auth|access|hf|hub|wandb|github)-token|secret|passw(?:or)?d)[= ]))"
+    r"(?![\"']?(?:[$*<]|\d+(?:[\"'\s]|\Z)))([\"']?)[^\s\"']{6,}\2"
+)
+"""A secret that a command or a list of variables passes on."""
 
 
 def without_credentials(value: Any, key: str = "") -> Any:
@@ -39,7 +45,12 @@ def without_credentials(value: Any, key: str = "") -> Any:
         return PLACE
     if isinstance(value, list):
         return [without_credentials(below, key) for below in value]
-    return _VALUES.sub(PLACE, value) if isinstance(value, str) else value
+    return without_secrets(value) if isinstance(value, str) else value
+
+
+def without_secrets(text: str) -> str:
+    """A text without what looks like a credential, whatever its key is."""
+    return _VALUES.sub(PLACE, _ASSIGNED.sub(rf"\1{PLACE}", text))
 
 
 def _is_secret(key: str, value: Any) -> bool:

@@ -1,0 +1,145 @@
+"""The fields of a run record, as data: fields.toml.
+
+    FIELDS         in the order in which they are shown
+    as_sql()       the two views that the store matches with: `i_record_field` and `i_record_pattern`
+
+A pattern is compared without regard to case with the full key of a value: its last level must be equal, so that the
+store joins by that, and the whole must fit the expression.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+ROLES: Final = ("trainer", "rollout")
+_ANY_PREFIX: Final = r"(?:(?:trainer|rollout|record|run|provenance|env|environment)\.)?"
+_CLOSURES: Final = frozenset({"", "object", "execution", "path", "workload", "criterion"})
+_ALLOWED: Final = frozenset(
+    {"name", "heading", "says", "needs", "fingerprint", "closure", "many", "keys", "states", "env", "facts"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Where a value of a field is found.
+
+    Attributes:
+        kind: key | state | env | fact.
+        leaf: the last level of a key in lower case, the field of exec_states, the variable, or the fact's name.
+        regex: that the whole key must fit, lower case; of a state the role.
+        part: of a state: the letters before the number that counts, e.g. TP; "".
+        when, gives: of a key: only this value counts, and means `gives`; "" and "": every value, as it is.
+    """
+
+    kind: str
+    leaf: str
+    regex: str = ""
+    part: str = ""
+    when: str = ""
+    gives: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field. Meaning: the head of fields.toml."""
+
+    name: str
+    heading: str
+    says: str
+    needs: str
+    fingerprint: bool
+    closure: str
+    many: bool
+    patterns: tuple[Pattern, ...]
+
+
+def load(text: str) -> tuple[Field, ...]:
+    """Fields of a TOML text.
+
+    Raises:
+        ValueError: a field is not as the head of fields.toml says.
+    """
+    found = tuple(_field(entry) for entry in tomllib.loads(text)["field"])
+    names = [field.name for field in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"field {sorted(twice)[0]} stands there twice")
+    return found
+
+
+def _field(entry: dict[str, Any]) -> Field:
+    name = str(entry.get("name", ""))
+    if unknown := set(entry) - _ALLOWED:
+        raise ValueError(f"field {name}: unknown key {sorted(unknown)[0]}")
+    if not re.fullmatch(r"[a-z_]+(\.[a-z0-9_]+)?", name):
+        raise ValueError(f"field {name!r}: no usable name")
+    if entry.get("needs") not in ("worker", "any") or entry.get("closure", "") not in _CLOSURES:
+        raise ValueError(f"field {name}: needs is worker or any, closure one of {', '.join(sorted(_CLOSURES))}")
+    patterns = [_key(name), _key(f"record.{name}")]
+    for key in entry.get("keys", ()):
+        if isinstance(key, str):
+            patterns.append(_key(key))
+        else:
+            patterns += [_key(key["key"], str(when).lower(), str(gives)) for when, gives in key["values"].items()]
+    patterns += [
+        Pattern("state", str(state["field"]), str(state["role"]), str(state.get("part", "")))
+        for state in entry.get("states", ())
+    ]
+    patterns += [Pattern("env", str(variable)) for variable in entry.get("env", ())]
+    patterns += [Pattern("fact", str(fact)) for fact in entry.get("facts", ())]
+    return Field(
+        name,
+        str(entry["heading"]),
+        str(entry["says"]),
+        str(entry["needs"]),
+        bool(entry.get("fingerprint", False)),
+        str(entry.get("closure", "")),
+        bool(entry.get("many", False)),
+        tuple(dict.fromkeys(patterns)),
+    )
+
+
+def _key(pattern: str, when: str = "", gives: str = "") -> Pattern:
+    pattern = pattern.lower()
+    head, rest = (_ANY_PREFIX, pattern[1:]) if pattern.startswith("~") else ("", pattern)
+    leaf = rest.rpartition(".")[2]
+    # A `*` as the last level: any level will do, and the join is by the expression alone.
+    return Pattern(
+        "key", "" if "*" in leaf else leaf, head + ".*".join(map(re.escape, rest.split("*"))), "", when, gives
+    )
+
+
+@cache
+def fields() -> tuple[Field, ...]:
+    """The fields of this program."""
+    return load(Path(__file__).with_name("fields.toml").read_text(encoding="utf-8"))
+
+
+def as_sql(what: str) -> str:
+    """A SELECT of all fields (`what` is "fields") or of all patterns ("patterns"), for views."""
+    rows: list[tuple[object, ...]]
+    if what == "fields":
+        rows = [
+            (number, one.name, one.heading, one.says, one.needs, one.fingerprint, one.closure, one.many)
+            for number, one in enumerate(fields(), 1)
+        ]
+        columns = "position, field, heading, item, needs, in_fingerprint, closure, many"
+    else:
+        rows = [
+            (one.name, where.kind, where.leaf, where.regex, where.part, where.when, where.gives)
+            for one in fields()
+            for where in one.patterns
+        ]
+        columns = 'field, kind, leaf, regex, part, "when", gives'
+    listed = ",\n".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
+    return f"SELECT * FROM (VALUES\n{listed}) AS listed({columns})"  # noqa: S608  data of this program
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    return "'" + str(value).replace("'", "''") + "'"
