@@ -8,6 +8,12 @@
     compare   two dumps of log-probabilities: every number, a verdict, a report
     record    what a run was made of: launcher and workers side by side, fingerprint
     snapshot  write all that a store holds into one DuckDB file, at any time
+    criterion freeze a criterion before the run; replace it; list them
+    candidate say what a run executes; list candidates
+    exempt    carry a parent's pass over, with the closure that shows it
+    case      case records with their six parts
+    baseline  baselines, reviewed or pending review
+    verify    walk the ledger's chain, receipts and artifacts; name the first break
     stores    who writes the stores of a workspace, where they lie, how old they are
     rules     list, explain and try rule packs
     wandb     read a W&B history here, for daemons on nodes without a way to W&B
@@ -97,11 +103,14 @@ def parser() -> argparse.ArgumentParser:
     doctor.set_defaults(run=_doctor)
 
     from tic_daemon import (  # noqa: PLC0415  loaded only when needed
+        candidate_command,
         compare_command,
+        ledger_commands,
         people_commands,
         record_command,
         rules_command,
         store_commands,
+        verify_command,
         wandb_command,
     )
 
@@ -109,6 +118,9 @@ def parser() -> argparse.ArgumentParser:
     compare_command.add_parser(commands)
     record_command.add_parser(commands)
     store_commands.add_parsers(commands)
+    ledger_commands.add_parsers(commands)
+    candidate_command.add_parsers(commands)
+    verify_command.add_parser(commands)
     wandb_command.add_parser(commands)
     rules_command.add_parser(commands)
     return top

@@ -68,11 +68,11 @@ def _attempt(args: argparse.Namespace) -> int:
         reader.close()
     Spool.at(args.at).attempt(args.run_id, reason=args.reason, from_kind=kind, from_time=moment, cut=cut)
     where = f"at {moment} UTC" if moment is not None else "where its sources stand now"
-    say(printable(f"a new attempt of {args.run_id} begins {where}{_take_in(Path(args.at))}"))
+    say(printable(f"a new attempt of {args.run_id} begins {where}{take_in(Path(args.at))}"))
     return 0
 
 
-def _take_in(at: Path) -> str:
+def take_in(at: Path) -> str:
     """Without a daemon on a store of this machine, takes the spool in now: which lines belong to an attempt is worked
     out by whoever writes the store. Returns what is to be added to the answer."""
     from tic_daemon.store.offline import take_in_spool  # noqa: PLC0415 -- a writer, which the other commands do without

@@ -388,6 +388,7 @@ class Daemon:
                 self._pending,
                 marks=spool.marks,
                 attempts=self._declarer.completed(spool.attempts, self._follower.stands),
+                ledger=spool.ledger,
                 remote=told,
                 pins=pins,
                 configs=configs,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.harness import ROOT
 from tic_daemon import cli
-from tic_daemon.compare import criteria, manifests
+from tic_daemon.compare import manifests
 from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.figures import QUANTILES
 from tic_daemon.compare.means import MEANS
@@ -20,6 +20,7 @@ from tic_daemon.compare.scores import ScoreComparison
 from tic_daemon.compare.tensors import TensorFigures, VocabFigures
 from tic_daemon.evidence import judge
 from tic_daemon.evidence.judge import Goal
+from tic_daemon.ledger import criterion
 
 REFERENCE = (ROOT / "docs/reference/compare.md").read_text()
 BOTH = REFERENCE + (ROOT / "docs/how-to/compare.md").read_text()
@@ -43,7 +44,7 @@ def test_every_type_form_and_goal_is_named() -> None:
         assert element.kind != "float" or element.name in REFERENCE
     for goal in Goal:
         assert goal is Goal.UNKNOWN or goal in REFERENCE
-    for key in criteria._KEYS:
+    for key in criterion.KEYS:
         assert f"`{key}`" in REFERENCE or f"[{key}]" in REFERENCE, key
 
 

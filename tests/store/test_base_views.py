@@ -26,7 +26,7 @@ TABLES = [
     "ingest", "remote_fault", "remote_place", "remote_gap", "env_pin", "config_value", "checkpoint", "fault_file",
     "result_file", "artifact", "result_gap",
     "comparison_task", "comparison", "comparison_sequence", "comparison_token", "trace_boundary",
-    "wandb_value",
+    "wandb_value", "ledger_row",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from tic_daemon.store.rows import (
     CheckpointRow,
     CursorRow,
     FaultFileRow,
+    LedgerRow,
     MarkRow,
     ResultFileRow,
     ResultGapRow,
@@ -114,6 +115,7 @@ def test_at_is_stored_whole(con: duckdb.DuckDBPyConnection) -> None:
         (ResultFileRow, "result_file", ["rec_id", "observed_at"]),
         (ArtifactRow, "artifact", ["rec_id", "observed_at"]),
         (ResultGapRow, "result_gap", ["rec_id", "observed_at"]),
+        (LedgerRow, "ledger_row", ["rec_id", "observed_at"]),
     ],
 )
 def test_row_class_matches_its_table(con: duckdb.DuckDBPyConnection, cls: type, table: str, extra: list[str]) -> None:

@@ -17,6 +17,7 @@ def take_in_spool(layout: StoreLayout) -> None:
     writer = Writer.open(layout)
     try:
         pending = SpoolReader(layout).pending()
-        writer.commit((), marks=pending.marks, attempts=pending.attempts, remote=read_once(writer.layout))
+        told = read_once(writer.layout)
+        writer.commit((), marks=pending.marks, attempts=pending.attempts, ledger=pending.ledger, remote=told)
     finally:
         writer.close()

@@ -63,6 +63,7 @@ GROWING = {
     "comparison_sequence": "rec_id",
     "comparison_token": "rec_id",
     "trace_boundary": "rec_id",
+    "ledger_row": "rec_id",
     "ingest": "tick",
     "source_change": "observed_at",
 }

@@ -8,6 +8,7 @@
     CheckpointRow   how a checkpoint looked when it changed   table checkpoint (append-only)
     FaultFileRow    how a file that a fault left looked when it changed   table fault_file (append-only)
     ResultFileRow, ArtifactRow, ResultGapRow   what results directories hold   tables result_file, artifact, result_gap
+    LedgerRow    one row of the evidence ledger          table ledger_row (append-only, chained)
     Progress     how far a writer has come               no table; what long polls wait for
     EnvPinRow    a setting in a file beside the run      table env_pin    (append-only)
     ConfigRow    a value of a configuration or receipt   table config_value (append-only)
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from tic_daemon.ledger.entries import Entry
 from tic_daemon.scan.events import Event
 from tic_daemon.wandb.events import WandbEvent
 
@@ -309,6 +311,15 @@ class ResultGapRow:
 
 ResultRow = ResultFileRow | ArtifactRow | ResultGapRow
 """What sources/results.py tells; in the order in which it was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow(Entry):
+    """What an entry says, and its place in the store's chain."""
+
+    seq: int = 0
+    prev_hash: str = ""
+    row_hash: str = ""
 
 
 class FaultRuleLike(Protocol):

@@ -1,4 +1,5 @@
-"""Marks and attempts that people make: one fsynced line each, in a file of the process that made it.
+"""Marks, attempts and rows of the ledger that people make: one fsynced line each, in a file of the process that made
+it.
 
     Spool         appends lines; works with a live daemon, without one, after the run, and from another host
     SpoolReader   the daemon's side: lines not yet taken in, by file and offset
@@ -6,7 +7,8 @@
     overlay       a reader's side: all lines as the JSON text of the session variable `spool` (000_base.sql)
 
 A line is a JSON object: {"id", "kind": "mark" | "attempt", ...columns of table mark or run_attempt}, an attempt's with
-"cut": [[source_id, generation, byte_offset], ...]. Everything in it is data: validated, capped, never run.
+"cut": [[source_id, generation, byte_offset], ...]; or {"kind": "ledger", "entry": {...}} (ledger/entries.py), which
+counts only once it is in a store's chain. Everything in it is data: validated, capped, never run.
 """
 
 from __future__ import annotations
@@ -23,20 +25,24 @@ from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tic_daemon.errors import StoreError
+from tic_daemon.ledger import entries
+from tic_daemon.ledger.entries import Entry
 from tic_daemon.store.layout import StoreLayout, local_host, make_private_dir, spool_dir_of
 from tic_daemon.store.rows import AttemptRow, MarkRow
 
 log = logging.getLogger(__name__)
 
 _Found = TypeVar("_Found")
+Line = MarkRow | AttemptRow | Entry
 
 SCOPES = ("run", "attempt", "record")
 VERDICTS = ("inconclusive", "note", "retract")
 FROM_KINDS = ("now", "time", "source", "scheduler", "manifest")
 
+_NAMES = {"ledger": "row of the ledger"}
 LINE_BYTES = 8 << 20
 OVERLAY_BYTES = 32 << 20
 CUT_ROWS = 200_000
@@ -127,12 +133,26 @@ class Spool:
         self._append("attempt", _checked_attempt(row), asdict(row))
         return row
 
+    def declare(self, kind: str, *, row_id: str = "", **said: Any) -> Entry:
+        """Writes a row for the ledger; see `Entry` for what each kind says.
+
+        Args:
+            row_id: default: an id of its own. A row whose id the ledger has is no second one.
+
+        Raises:
+            SpoolError: a field is not acceptable or cannot be written.
+        """
+        entry = Entry(row_id or uuid.uuid4().hex, kind, _utcnow(), self._who, self._host, **said)
+        wrong = entries.complaint(entry, entries.DECLARED)
+        self._append("ledger", wrong, {} if wrong else {"entry": entries.as_json(entry)})
+        return entry
+
     def _append(self, kind: str, complaint: str, fields: dict[str, object]) -> None:
         if complaint:
-            raise SpoolError(f"the {kind} is not accepted: {complaint}")
+            raise SpoolError(f"the {_NAMES.get(kind, kind)} is not accepted: {complaint}")
         line = json.dumps({"kind": kind, **fields}, default=datetime.isoformat, separators=(",", ":")).encode() + b"\n"
         if len(line) > LINE_BYTES:
-            raise SpoolError(f"the {kind} is not accepted: it is {len(line)} bytes long")
+            raise SpoolError(f"the {_NAMES.get(kind, kind)} is not accepted: it is {len(line)} bytes long")
         try:
             make_private_dir(self.path.parent)
             with self._lock:
@@ -149,7 +169,7 @@ class Spool:
                     os.close(directory)
         except OSError as error:
             raise SpoolError(
-                f"cannot write the {kind} to {self.path}: {error.strerror or error}",
+                f"cannot write the {_NAMES.get(kind, kind)} to {self.path}: {error.strerror or error}",
                 "the workspace's .tic/spool must be writable for you",
             ) from error
 
@@ -160,6 +180,7 @@ class Pending:
 
     marks: tuple[MarkRow, ...] = ()
     attempts: tuple[AttemptRow, ...] = ()
+    ledger: tuple[Entry, ...] = ()
     offsets: dict[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -180,7 +201,7 @@ class SpoolReader:
 
     def pending(self) -> Pending:
         """What stands in the spool after the last `taken`. Reads nothing if no file has grown."""
-        rows: list[MarkRow | AttemptRow] = []
+        rows: list[Line] = []
         offsets: dict[str, int] = {}
         for path, data, end in self._new():
             offsets[path.name] = end
@@ -195,10 +216,11 @@ class SpoolReader:
         return Pending(
             tuple(row for row in rows if isinstance(row, MarkRow)),
             tuple(row for row in rows if isinstance(row, AttemptRow)),
+            tuple(row for row in rows if isinstance(row, Entry)),
             offsets,
         )
 
-    def peek(self) -> list[MarkRow | AttemptRow]:
+    def peek(self) -> list[Line]:
         """The acceptable lines after the last `taken`. From any thread."""
         rows = (parse_line(line) for _, data, _ in self._new() for line in data)
         return [row for row in rows if not isinstance(row, str)]
@@ -291,7 +313,7 @@ def overlay(directory: Path) -> str | None:
 
     Lines that the daemon has taken in may be among them: the views drop those.
     """
-    rows: dict[str, MarkRow | AttemptRow] = {}
+    rows: dict[str, Line] = {}
     left = OVERLAY_BYTES
     for path, size in _files(directory):
         left -= size
@@ -307,9 +329,9 @@ def overlay(directory: Path) -> str | None:
     return _told(rows.values())
 
 
-def _told(rows: Iterable[MarkRow | AttemptRow]) -> str | None:
-    """Rows as the variable `spool` of a reader wants them."""
-    ordered = sorted(rows, key=_when)
+def _told(rows: Iterable[Line]) -> str | None:
+    """Rows as the variable `spool` of a reader wants them. Not those of the ledger: they are in it or they are not."""
+    ordered = sorted((row for row in rows if not isinstance(row, Entry)), key=_when)
     if not ordered:
         return None
     return json.dumps(
@@ -327,7 +349,7 @@ def joined_cut(*cuts: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, i
     return tuple(joined.values())
 
 
-def parse_line(line: bytes) -> MarkRow | AttemptRow | str:
+def parse_line(line: bytes) -> Line | str:  # noqa: PLR0911  one return a way to be wrong
     """One spool line as a row, or what is wrong with it."""
     try:
         value = json.loads(line)
@@ -351,9 +373,11 @@ def parse_line(line: bytes) -> MarkRow | AttemptRow | str:
                 _time(value["declared_at"]), _text(value, "host"), _cut(value.get("cut", [])),
             )  # fmt: skip
             return _checked_attempt(attempt) or attempt
+        if value.get("kind") == "ledger":
+            return entries.parse(value.get("entry"))
     except (KeyError, ValueError, OverflowError) as error:
         return f"a field is missing or not of its kind: {error}"
-    return "its kind is neither mark nor attempt"
+    return "its kind is neither mark, attempt nor ledger"
 
 
 # --- checks: the same for what we write and what we read ------------------------------------------------------------
@@ -496,7 +520,9 @@ def _write_all(fd: int, data: bytes) -> None:
         raise OSError(28, "no space left on device")
 
 
-def _when(row: MarkRow | AttemptRow) -> tuple[datetime, str]:
+def _when(row: Line) -> tuple[datetime, str]:
+    if isinstance(row, Entry):
+        return row.said_at, row.id
     return (row.marked_at if isinstance(row, MarkRow) else row.declared_at, row.id)
 
 

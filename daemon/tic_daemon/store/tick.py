@@ -115,7 +115,7 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
     others = (
         "mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin", "config_value", "result_file",
         "artifact", "result_gap", "comparison_task", "comparison", "comparison_sequence", "comparison_token",
-        "trace_boundary",
+        "trace_boundary", "ledger_row",
     )  # fmt: skip
     newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608
     rows = con.execute(

@@ -29,6 +29,7 @@ from tic_daemon.store.rows import (
     CursorRow,
     EnvPinRow,
     FaultFileRow,
+    LedgerRow,
     RemoteFaultRow,
     RemoteGapRow,
     RemotePlaceRow,
@@ -41,7 +42,7 @@ _ARROW = {
     str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), datetime: STAMP,
     tuple[int, ...]: pa.list_(pa.int64()), tuple[str, ...]: pa.list_(pa.string()),
 }  # fmt: skip
-_INT32 = frozenset({"generation", "rank", "proc_rank", "zone_s"})
+_INT32 = frozenset({"generation", "rank", "proc_rank", "zone_s", "attempt"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,5 +117,6 @@ NUMBERED_INSERTS = {
     ),
     ComparisonTokenRow: _statement("comparison_token", ComparisonTokenRow, _names(ComparisonTokenRow), numbered=True),
     TraceBoundaryRow: _statement("trace_boundary", TraceBoundaryRow, _names(TraceBoundaryRow), numbered=True),
+    LedgerRow: _statement("ledger_row", LedgerRow, _names(LedgerRow), numbered=True),
 }
 """Tables whose rows are numbered with the store's records."""

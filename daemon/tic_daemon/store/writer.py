@@ -23,7 +23,9 @@ import duckdb
 import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
+from tic_daemon.ledger.entries import Entry
 from tic_daemon.store import declared as declare
+from tic_daemon.store import ledger as ledgers
 from tic_daemon.store import migrate, restore
 from tic_daemon.store.columns import STAMP
 from tic_daemon.store.comparison_rows import ComparisonTaskRow, ComparisonTold
@@ -41,6 +43,7 @@ from tic_daemon.store.rows import (
     EnvPinRow,
     FaultFileRow,
     FaultRuleLike,
+    LedgerRow,
     MarkRow,
     Progress,
     RemoteGapRow,
@@ -270,6 +273,7 @@ class Writer:
         fault_files: Sequence[FaultFileRow] = (),
         results: Sequence[ResultRow] = (),
         compared: Sequence[ComparisonTold] = (),
+        ledger: Sequence[Entry] = (),
         began_at: datetime | None = None,
         lag_us: int = 0,
     ) -> int:
@@ -277,7 +281,8 @@ class Writer:
 
         Several deltas of one (source, generation) are joined, the last cursor and its provisional set win. Marks whose
         id is stored already are left out, of attempts what is not stored yet is added (declared.py), and so is what
-        other stores said if its revision is newer.
+        other stores said if its revision is newer. Rows of the ledger are chained behind those that are there
+        (ledger.py).
 
         Args:
             began_at: when the tick began to read, naive UTC. lag_us: age of the oldest line in it, microseconds.
@@ -293,16 +298,17 @@ class Writer:
         memory = self._memory
         new_marks = {mark.id: mark for mark in marks if mark.id not in memory.mark_ids}
         declared = self._declared(attempts)
+        chained = self._chained(ledger)
         new_remote, revisions = news(remote, memory)
         beside = looked(checkpoints, fault_files, results, compared, memory)
-        if not (deltas or new_marks or declared or new_remote or pins or configs or beside):
+        if not (deltas or new_marks or declared or new_remote or pins or configs or beside or chained):
             return memory.rec_id
         # Strictly increasing, whatever the clock does: as-of then cuts between two ticks, never through one.
         now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
         tick = plan(deltas, memory)
         number = memory.tick + 1
         write = partial(
-            self._write, tick, new_marks.values(), declared, new_remote, [*pins, *configs], beside,
+            self._write, tick, new_marks.values(), declared, new_remote, [*pins, *configs], beside, chained,
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
@@ -336,7 +342,7 @@ class Writer:
         memory.revisions.update(revisions)
         beside.keep(memory)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
-        others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared)
+        others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared, chained)
         memory.rec_id = tick.rec_id + sum(map(len, others))
         memory.pins.update((pin.path, pin.digest) for pin in pins)
         memory.configs.update((row.path, row.digest) for row in configs)
@@ -351,6 +357,12 @@ class Writer:
         memory = self._memory
         return declare.take_in(self._engine.con, attempts, memory.attempt_ids, memory.sources, memory.cursors)
 
+    def _chained(self, entries: Sequence[Entry]) -> list[LedgerRow]:
+        try:
+            return ledgers.new(self._engine.con, entries, self.store_id)
+        except duckdb.Error as error:
+            raise self._failed(error, "rows of the ledger") from error
+
     def _write(
         self,
         tick: Tick,
@@ -359,6 +371,7 @@ class Writer:
         remote: Sequence[RemoteRow],
         files: Sequence[EnvPinRow | ConfigRow],
         beside: Looked,
+        chained: Sequence[LedgerRow],
         *,
         now: datetime,
         number: int,
@@ -411,7 +424,7 @@ class Writer:
             )
         changed = touched(tick, self._memory, attempts=bool(declared))
         changed |= {REMOTE_INSERTS[type(row)].name for row in remote}
-        numbered: list[object] = [*remote, *files, *beside.results.values(), *beside.compared]
+        numbered: list[object] = [*remote, *files, *beside.results.values(), *beside.compared, *chained]
         for cls, statement in NUMBERED_INSERTS.items():
             if said := [row for row in numbered if isinstance(row, cls)]:
                 self._insert(statement.sql, statement.table(said, now, rec_id + 1))

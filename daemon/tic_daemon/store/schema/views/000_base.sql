@@ -246,6 +246,10 @@ CREATE OR REPLACE VIEW b_result_gap AS
 SELECT * FROM result_gap
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_ledger_row AS
+SELECT * FROM ledger_row
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_remote_fault AS
 SELECT * FROM remote_fault
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

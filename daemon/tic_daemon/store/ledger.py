@@ -1,0 +1,48 @@
+"""Rows of the ledger on their way into a store: what is new of them, and their places in the store's chain.
+
+The chain is the store's own; what a row says is the same in every store that takes it in. Rows are only ever added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING
+
+from tic_daemon.ledger.chain import NAMES, Link, link
+from tic_daemon.ledger.entries import Entry
+from tic_daemon.store.rows import LedgerRow
+
+if TYPE_CHECKING:
+    import duckdb
+
+LINK_NAMES = tuple(field.name for field in fields(Link))
+SELECTED = ", ".join((*NAMES, *LINK_NAMES))
+"""What a walk along a chain needs of each row."""
+
+
+def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str) -> list[LedgerRow]:
+    """The entries that the store does not have, chained behind its last row."""
+    if not entries:
+        return []
+    listed = {entry.id: entry for entry in reversed(entries)}
+    known = con.execute("SELECT id FROM ledger_row WHERE list_contains(?, id)", [list(listed)]).fetchall()
+    for (name,) in known:
+        del listed[name]
+    before = head(con)
+    found = []
+    for entry in reversed(listed.values()):
+        before = link(entry, before, store_id)
+        found.append(LedgerRow(**{name: getattr(entry, name) for name in NAMES}, **asdict(before)))
+    return found
+
+
+def head(con: duckdb.DuckDBPyConnection) -> Link:
+    """The last row's place; `Link()` of an empty chain."""
+    row = con.execute("SELECT seq, prev_hash, row_hash FROM ledger_row ORDER BY seq DESC LIMIT 1").fetchone()
+    return Link(*row) if row else Link()
+
+
+def of_row(row: Sequence[object]) -> tuple[Entry, Link]:
+    """One row of `SELECT {SELECTED}` as a walk takes it."""
+    return Entry(*row[: len(NAMES)]), Link(*row[len(NAMES) :])  # type: ignore[arg-type]
