@@ -22,6 +22,8 @@
     comparison.py   one comparison from files to verdict
     reporting.py    the report, the summary and the `[mismatch]` record
     tensors.py      two tensors of one boundary; the vocabulary's distribution
+    probes.py, trace_reading.py   layer traces: value types, and which reader takes one
+    sglang.py, msprobe.py, keyed.py   traces as frameworks and hooks write them
     traces.py, trace_report.py    layer traces: the first boundary that differs
     scores.py       scored problems of two sides, pair by pair
 

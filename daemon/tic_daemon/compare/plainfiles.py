@@ -100,6 +100,18 @@ def npz(file: Opened) -> Found:
     return _named(tensors, file)
 
 
+def npy(file: Opened) -> Tensor:
+    """The array of a file of numpy.save.
+
+    Raises:
+        CompareError: it is cut or malformed, or holds no plain numbers.
+    """
+    try:
+        return _array(bytes(file.read(0, file.size)))
+    except (ValueError, EOFError) as error:
+        raise CompareError(f"{file.path} is no whole array of numpy: {error}") from error
+
+
 def _array(raw: bytes) -> Tensor:
     """One array. Its declared shape is held against its bytes before anything is made of it."""
     stream = io.BytesIO(raw)

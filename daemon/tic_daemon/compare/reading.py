@@ -100,9 +100,15 @@ class Reading:
         except OSError as error:
             raise CompareError(f"{self.path} cannot be read: {error.strerror}") from error
         names = [name for name in names if name.endswith(".jsonl")]
+        if not names:
+            from tic_daemon.compare.trace_reading import is_folder  # noqa: PLC0415  its readers are rarely asked
+
+            if is_folder(self.path):
+                raise _trace(self.path)
         if not names or len(names) > MAX_FILES:
             raise CompareError(
-                f"{self.path} is a directory without rank_*.jsonl", "give a file, or a step of token_exports"
+                f"{self.path} is a directory without rank_*.jsonl and without a layer trace",
+                "give a file, a step of token_exports, or a trace (docs/reference/compare.md)",
             )
         files = [self._open(self.path / name) for name in names]
         return self._lines((line for file in files for line in plainfiles.lines(file)), files)
@@ -114,7 +120,7 @@ class Reading:
         root = TorchFile(file).root
         if not isinstance(root, dict):
             raise CompareError(f"{file.path} holds a {type(root).__name__}, no dict of requests")
-        if isinstance(next(iter(root), None), tuple):
+        if isinstance(next(iter(root), None), tuple) or any(hasattr(plain(value), "bits") for value in root.values()):
             raise _trace(file.path)
         for name, known, read in frameworks.TORCH_LAYOUTS:
             if known(root):

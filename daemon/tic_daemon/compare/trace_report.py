@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tic_daemon.compare.traces import Difference, Key, TraceComparison
+from tic_daemon.compare.probes import Key
+from tic_daemon.compare.traces import Difference, TraceComparison
 from tic_daemon.evidence.exit_codes import ExitCode
 
 SHOWN = 12
@@ -23,7 +24,8 @@ def verdict(found: TraceComparison) -> str:
     if not found.probes:
         return "VACUOUS: no probe"
     if found.first is None:
-        return f"inconclusive: all {found.probes} probes agree bit for bit (a diagnosis, no verdict)"
+        how = "bit for bit" if found.of_bits else "as they were written, which is no claim on bits"
+        return f"inconclusive: all {found.probes} probes agree {how} (a diagnosis, no verdict)"
     return f"inconclusive: first difference at {_name(found.first)} (a diagnosis, no verdict)"
 
 
@@ -48,6 +50,8 @@ def _open(found: TraceComparison) -> list[str]:
     words = ["that the first difference is the cause: it may be one that is carried on"] if found.first else []
     if found.differences and "not recorded" in found.differences[0].operator:
         words.append("whether the operator at the first difference had equal inputs")
+    if not found.of_bits:
+        words.append("bits: not all tensors are there in their own type")
     return [*words, "what happens under a replayed graph: hooks run at capture"]
 
 
@@ -70,7 +74,11 @@ def next_step(found: TraceComparison) -> str:
 
 def text(found: TraceComparison, a: str, b: str) -> str:
     """The summary for a person."""
-    lines = [verdict(found), f"A  {a}", f"B  {b}", "observed"]
+    lines = [verdict(found)]
+    for side, path in enumerate((a, b)):
+        lines.append(f"{'AB'[side]}  {path}  {found.readers[side]}, {found.provenance[side]}")
+        lines += [f"   {note}" for note in found.notes[side]]
+    lines.append("observed")
     lines += [f"  {word}" for word in found.unfit[1:]]
     lines.append(f"  {found.probes} probes of {found.requests} requests, {len(found.differences)} differ")
     if found.first is not None:

@@ -1,12 +1,8 @@
 """Layer traces of two sides: the first boundary that differs in execution order, and the last that agrees before it.
 
 A probe is named by (request, boundary, logical slice), e.g. ("step7-p2-s3", "layer2.attn.out", "tokens=0:128"), never
-by rank. Both sides must have the same probes in the same order: a missing one spoils the trace. A trace is
-
-    JSON lines    request, boundary, slice, order, sha256 (of the contiguous bytes in the own type), shape, dtype, and
-                  where there are any input_sha256 and discrete
-    torch.save    {(request, boundary, slice): tensor} in execution order; hashes are made here, and what differs is
-                  measured, too. Integer tensors are discrete decisions (experts, top-k)
+by rank. Both sides must have the same probes in the same order: a missing one spoils the trace. So do inputs that
+differ: other token ids or positions are another question, not another answer. `trace_reading` has the forms of a trace.
 
 What follows a discrete decision that differs is `downstream` of it: it computes something else. The first difference is
 no cause: an operator is blamed only if its input is recorded and equal. Nothing here passes or fails anything.
@@ -14,37 +10,29 @@ no cause: an operator is blamed only if its input is recorded and equal. Nothing
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from tic_daemon.compare import plainfiles
-from tic_daemon.compare.opened import Opened
-from tic_daemon.compare.sides import Tensor
+from tic_daemon.compare.probes import NAMED, Key, Probe, Trace
 from tic_daemon.compare.tensors import TensorFigures, VocabFigures, tensor_figures, vocab_figures
-from tic_daemon.compare.torchfile import TorchFile, plain
-from tic_daemon.errors import CompareError
+from tic_daemon.compare.trace_reading import read_trace
 
-Key = tuple[str, str, str]
-NAMED: Final = 20
 MEASURED: Final = 64  # probes of which the tensors are measured, the first in execution order
-_PARTS: Final = 3
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Probe:
-    """One observation. `input_sha256` is "" where it was not recorded; `tensor` None where only the hash was."""
-
-    key: Key
-    sha256: str
-    shape: tuple[int, ...]
-    dtype: str
-    input_sha256: str = ""
-    discrete: bool = False
-    tensor: Tensor | None = None
+INPUTS: Final = frozenset(
+    {
+        "input_ids",
+        "token_ids",
+        "positions",
+        "position_ids",
+        "seq_lens",
+        "extend_seq_lens",
+        "cu_seqlens",
+        "attention_mask",
+    }
+)
+"""Last parts of boundaries that are what the model was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +55,7 @@ class TraceComparison:
         probes: of each side. requests: distinct ones.
         first: the first that differs in execution order. last_equal: the last that agrees before it, of its request.
         differences: all that differ, in order; the first MEASURED of them with figures where tensors are there.
+        readers, provenance, notes: of both sides, as of a `Trace`.
     """
 
     unfit: tuple[str, ...]
@@ -75,6 +64,14 @@ class TraceComparison:
     first: Key | None
     last_equal: Key | None
     differences: tuple[Difference, ...]
+    readers: tuple[str, str] = ("", "")
+    provenance: tuple[str, str] = ("native", "native")
+    notes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def of_bits(self) -> bool:
+        """Whether equal hashes mean equal bits of the tensors' own types."""
+        return set(self.provenance) == {"native"}
 
 
 def compare_traces(a: Path, b: Path) -> TraceComparison:
@@ -83,71 +80,23 @@ def compare_traces(a: Path, b: Path) -> TraceComparison:
     Raises:
         CompareError: a file cannot be read or is no trace.
     """
-    with ExitStack() as stack:
-        files = [stack.enter_context(Opened(path)) for path in (a, b)]
-        one, other = (_read(file) for file in files)
-        found = _compared(one, other)
-        for file in files:
-            file.unchanged()
-    return found
+    return compared(read_trace(a), read_trace(b))
 
 
-def _read(file: Opened) -> list[Probe]:
-    head = bytes(file.read(0, min(file.size, 1)))
-    probes = _lines(file) if head == b"{" else _tensors(file)
-    names: set[Key] = set()
-    for probe in probes:
-        if probe.key in names:
-            raise CompareError(
-                f"{file.path} has probe {probe.key} twice", "one record a call; a recomputation is another"
-            )
-        names.add(probe.key)
-    return probes
+def compared(a: Trace, b: Trace) -> TraceComparison:
+    """Compare two traces that are read.
 
-
-def _lines(file: Opened) -> list[Probe]:
-    found = []
-    for number, line in enumerate(plainfiles.lines(file), 1):
-        where = f"{file.path}: object {number}"
-        key = tuple(line.get(name) for name in ("request", "boundary", "slice"))
-        digest, shape, order = line.get("sha256"), line.get("shape"), line.get("order")
-        texts = all(isinstance(part, str) and part for part in (*key, digest, line.get("dtype")))
-        if not texts or type(order) is not int or not _dims(shape):
-            raise CompareError(
-                f"{where} is no probe", "it needs request, boundary, slice, order, sha256, shape and dtype"
-            )
-        probe = Probe(
-            (str(key[0]), str(key[1]), str(key[2])), str(digest).lower(), tuple(shape or ()), str(line["dtype"]),
-            str(line.get("input_sha256") or "").lower(), line.get("discrete") is True,
-        )  # fmt: skip
-        found.append((order, number, probe))
-    return [probe for _order, _number, probe in sorted(found, key=lambda one: one[:2])]
-
-
-def _dims(value: Any) -> bool:
-    return isinstance(value, list) and all(type(length) is int and length >= 0 for length in value)
-
-
-def _tensors(file: Opened) -> list[Probe]:
-    root = TorchFile(file).root
-    found = []
-    for key, value in root.items() if isinstance(root, dict) else ():
-        tensor = plain(value)
-        named = isinstance(key, tuple) and len(key) == _PARTS and all(isinstance(part, str) for part in key)
-        if not named or not hasattr(tensor, "bits"):
-            raise CompareError(f"{file.path} is no trace: {key!r}", "save {(request, boundary, slice): tensor}")
-        digest = hashlib.sha256(tensor.bits().tobytes()).hexdigest()
-        discrete = tensor.element.kind != "float"
-        found.append(Probe(key, digest, tensor.shape, tensor.element.name, "", discrete, tensor))
-    return found
-
-
-def _compared(one: list[Probe], other: list[Probe]) -> TraceComparison:
+    Raises:
+        CompareError: a tensor cannot be read again.
+    """
+    one, other = a.probes, b.probes
     by_key: Mapping[Key, Probe] = {probe.key: probe for probe in other}
-    unfit = _unfit(one, other, by_key)
+    unfit = [f"side A: {word}" for word in a.refused] + [f"side B: {word}" for word in b.refused]
+    unfit = unfit or _unfit(one, other, by_key)
     requests = {probe.key[0] for probe in one}
+    own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes)
     if unfit:
-        return TraceComparison(tuple(unfit), len(one), len(requests), None, None, ())
+        return TraceComparison(tuple(unfit), len(one), len(requests), None, None, (), *own)
     found: list[Difference] = []
     decided: set[str] = set()
     last: dict[str, Key] = {}
@@ -172,10 +121,10 @@ def _compared(one: list[Probe], other: list[Probe]) -> TraceComparison:
         if probe.discrete or twin.discrete:
             decided.add(request)
     first = found[0].key if found else None
-    return TraceComparison((), len(one), len(requests), first, last_equal, tuple(found))
+    return TraceComparison((), len(one), len(requests), first, last_equal, tuple(found), *own)
 
 
-def _unfit(one: list[Probe], other: list[Probe], by_key: Mapping[Key, Probe]) -> list[str]:
+def _unfit(one: tuple[Probe, ...], other: tuple[Probe, ...], by_key: Mapping[Key, Probe]) -> list[str]:
     own = {probe.key for probe in one}
     missing = [f"side B lacks probe {probe.key}" for probe in one if probe.key not in by_key]
     missing += [f"side A lacks probe {probe.key}" for probe in other if probe.key not in own]
@@ -186,11 +135,17 @@ def _unfit(one: list[Probe], other: list[Probe], by_key: Mapping[Key, Probe]) ->
         place = next((place for place, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1]), None)
         if place is not None:
             return [f"{request!r}: probe {place} is {first[place]} in A and {second[place]} in B: another order"]
-    return [
+    unlike = [
         f"{probe.key}: {probe.dtype} {list(probe.shape)} in A, {twin.dtype} {list(twin.shape)} in B"
         for probe in one
         if ((twin := by_key[probe.key]).dtype, twin.shape) != (probe.dtype, probe.shape)
-    ][:NAMED]
+    ]
+    unlike += [
+        f"inputs differ: {probe.key}"
+        for probe in one
+        if probe.key[1].rpartition(".")[2] in INPUTS and by_key[probe.key].sha256 != probe.sha256
+    ]
+    return unlike[:NAMED]
 
 
 def _operator(a: Probe, b: Probe) -> str:
