@@ -12,6 +12,7 @@ import pytest
 
 from tests.wandb.histories import Gap, Histories, at
 from tic_daemon.store.reconcile import Reconciler
+from tic_daemon.store.statements import DERIVE, load
 
 END = 1000.0
 
@@ -34,6 +35,17 @@ def gaps(
     store: Histories, run: str, columns: str = "kind, source, first_step, last_step, key, cause, confirmed"
 ) -> list[Gap]:
     return store.gaps(columns, f"run_id = '{run}'")
+
+
+def test_what_was_worked_with_is_not_held(store: Histories) -> None:
+    """A row or two for each step of all runs, in a dozen tables: no memory for them between one round and the next."""
+    rows = store.con.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, 't_wandb_')"
+    ).fetchall()
+    worked = {
+        f"t_{s.name}" for name in ("2_compare.sql", "3_gaps.sql") for s in load(DERIVE / "wandb" / name) if not s.kept
+    }
+    assert len(worked) > 20 and not worked & {row[0] for row in rows}
 
 
 def _chunk(h: Histories) -> None:

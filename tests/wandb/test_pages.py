@@ -12,7 +12,7 @@ from tic_daemon.wandb.wire import Asked, RunTold
     ("rows", "last", "keys", "expected"),
     [
         (10_000, 9_999, 10, 1000),  # a row a step
-        (10_000, 9_999, 200, 200),  # as many, but wide: 40,000 values
+        (10_000, 9_999, 200, 125),  # as many, but wide: 25,000 values
         (10_000, 9_999, 10_000, 10),  # never fewer than ten rows
         (50_000, 9_999, 10, 200),  # five rows a step
         (1_000, 999_999, 10, 1_000_000),  # a row each thousand steps: one request, not a thousand

@@ -411,6 +411,9 @@ class Reconciler:
         self.changes += store_kept(con, self.kept(), self._prints, now)
         row = con.execute("SELECT min(due_at) FROM t_wandb_one_ WHERE due_at > ?", [now]).fetchone()
         self._ripe_at = row[0] if row else None
+        for statement in (*self._compare, *self._gaps):
+            if not statement.kept:  # a row or two for each step, in a dozen of them: 20 MB of a run of 10,000
+                con.execute(f"DROP {'TABLE' if statement.table else 'VIEW'} IF EXISTS t_{statement.name}")
 
 
 def _span(con: duckdb.DuckDBPyConnection) -> None:

@@ -54,7 +54,7 @@ class Asked:
     first: int = 0
     page_rows: int = 1000
     stretch: float = 1.0
-    values: int = 40_000
+    values: int = 25_000
     budget_s: float = 60.0
 
     def to_line(self) -> bytes:
