@@ -23,6 +23,12 @@
     name = "grpo-a"
     path = "jobs/4711/**"              # sources under it belong to the run
 
+    [compare]                          # watch, criterion, ...; see `CompareConfig`
+
+    [[comparison]]                     # dumps that are to be compared; see `ComparisonConfig`
+    a = "rollout/step_{step}/logprobs.pt"
+    b = "trainer/step_{step}/logprobs.pt"
+
     [[step_key]], [[metric_key]]       # W&B keys of your own trainer; see wandb/keys.py
 
     [[wandb_run]]
@@ -194,6 +200,52 @@ class ResultsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareConfig:
+    """Comparisons that the daemon makes by itself (tic_daemon/comparisons).
+
+    Attributes:
+        watch: false: nothing is compared.
+        criterion: file of the criterion that judges where a `[[comparison]]` names none. planted: report of its
+            planted error.
+        deadline_s: a comparison that takes longer is ended, and counts as failed.
+        memory_mb: what the process that compares may have.
+    """
+
+    watch: bool = True
+    criterion: Path | None = None
+    planted: Path | None = None
+    deadline_s: float = 3600.0
+    memory_mb: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonConfig:
+    """One `[[comparison]]`: files that are to be held against each other, and what no manifest says of them.
+
+    `a` is a path or glob, in which `{name}` stands for a part of a name; `b`, `tokens` and repeats are paths in which
+    the same names stand for the same text. Without `b` the file holds both sides.
+    """
+
+    a: str
+    b: str = ""
+    line: int = 0
+    tokens: str = ""
+    repeats_a: tuple[str, ...] = ()
+    repeats_b: tuple[str, ...] = ()
+    control: str = ""
+    variant: str = ""
+    goal: str = "unknown"
+    basis: str | None = None
+    policy: str | None = None
+    intervention: str | None = None
+    criterion: Path | None = None
+    planted: Path | None = None
+    plant: str = ""
+    run: str = ""
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceConfig:
     """One `[[source]]`. None: not said, discovery decides.
 
@@ -249,6 +301,8 @@ class Config:
     gpu: GpuConfig = field(default_factory=GpuConfig)
     wandb: WandbConfig = field(default_factory=WandbConfig)
     results: ResultsConfig = field(default_factory=ResultsConfig)
+    compare: CompareConfig = field(default_factory=CompareConfig)
+    comparisons: tuple[ComparisonConfig, ...] = ()
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
 
@@ -329,6 +383,8 @@ def parse_config(text: str, file: Path) -> Config:
             keys=keys.load(data, str(file)),
         ),
         results=_results(reader.section(data, "results", _RESULTS)),
+        compare=_compare(base, reader.section(data, "compare", _COMPARE)),
+        comparisons=tuple(_comparison(base, entry) for entry in reader.entries(data, "comparison", _COMPARISON)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
     )
@@ -455,7 +511,21 @@ _TOP: dict[str, _Kind] = {
     **dict.fromkeys(("state_dir", "who", "host"), _TEXT),
     **dict.fromkeys(("include", "exclude", "rules"), _TEXTS),
     **dict.fromkeys(
-        ("poll", "lock", "endpoint", "store", "gpu", "wandb", "results", "source", "run", "wandb_run"), _Kind("table")
+        (
+            "poll",
+            "lock",
+            "endpoint",
+            "store",
+            "gpu",
+            "wandb",
+            "results",
+            "compare",
+            "comparison",
+            "source",
+            "run",
+            "wandb_run",
+        ),
+        _Kind("table"),
     ),
 }
 _SECONDS = _Kind("number", 0.01, 86400)
@@ -473,6 +543,24 @@ _ENDPOINT: dict[str, _Kind] = {"listen": _Kind("address")}
 _STORE: dict[str, _Kind] = {"local_dir": _TEXT, "snapshot_s": _Kind("number", 0, 86400)}
 _GPU: dict[str, _Kind] = {"watch": _TRUTH, "every_s": _Kind("number", 1, 3600)}
 _RESULTS: dict[str, _Kind] = {"watch": _TRUTH, "hosts": _TEXTS}
+_COMPARE: dict[str, _Kind] = {
+    "watch": _TRUTH,
+    **dict.fromkeys(("criterion", "planted"), _TEXT),
+    "deadline_s": _Kind("number", 1, 604800),
+    "memory_mb": _Kind("whole number", 256, 1 << 20),
+}
+CONTROLS = ("inference_alone", "training_alone", "cross_stack", "score_layer")
+GOALS = ("repeatability", "layout_invariance", "prefill_decode", "cross_stack", "training_loop")
+_COMPARISON: dict[str, _Kind] = {
+    **dict.fromkeys(
+        ("a", "b", "tokens", "variant", "basis", "policy", "intervention", "criterion", "planted", "plant", "run"),
+        _TEXT,
+    ),
+    **dict.fromkeys(("repeats_a", "repeats_b"), _TEXTS),
+    "control": _Kind("text", values=CONTROLS),
+    "goal": _Kind("text", values=GOALS),
+    "step": _Kind("whole number", 0, 2**62),
+}
 _SOURCE: dict[str, _Kind] = {
     **dict.fromkeys(("path", "framework", "run", "host"), _TEXT),
     "role": _Kind("text", values=ROLES),
@@ -528,7 +616,7 @@ class _Reader:
         out = []
         for nth, item in enumerate(value):
             entry = self.table(item, name, allowed, nth)
-            for needed in ("name", "path"):
+            for needed in ("name", "path", "a"):
                 if needed in allowed and needed not in entry:
                     raise self._error(name, "", nth, f"[[{name}]] without `{needed}`", f'Add {needed} = "...".')
             entry["line"] = self._line(name, "", nth)
@@ -562,6 +650,17 @@ def _words(kind: _Kind) -> str:
 
 def _results(said: Mapping[str, Any]) -> ResultsConfig:
     return ResultsConfig(said.get("watch", True), tuple(said.get("hosts", ())))
+
+
+def _compare(base: Path, said: Mapping[str, Any]) -> CompareConfig:
+    files = {key: _under(base, said.get(key)) for key in ("criterion", "planted")}
+    return CompareConfig(**{**said, **files})
+
+
+def _comparison(base: Path, said: Mapping[str, Any]) -> ComparisonConfig:
+    files = {key: _under(base, said.get(key)) for key in ("criterion", "planted")}
+    lists = {key: tuple(said.get(key, ())) for key in ("repeats_a", "repeats_b")}
+    return ComparisonConfig(**{**said, **files, **lists})
 
 
 def _endpoint(said: Mapping[str, Any]) -> EndpointConfig:

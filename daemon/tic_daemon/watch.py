@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tic_daemon.attempts import Declarer
+from tic_daemon.comparisons.desk import Desk
 from tic_daemon.config import Config
 from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.listen import Listen
@@ -34,6 +35,7 @@ from tic_daemon.sources.results import Results
 from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.sources.wandb_local import WandbLocal
+from tic_daemon.store.comparison_rows import ComparisonTold
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout, stores_under
 from tic_daemon.store.publish import Publisher
@@ -186,6 +188,18 @@ class Daemon:
         self._watch_results = config.results.on(config.host)
         known = self._writer.results() if self._watch_results else []
         self._results = Results(config.host, config.run_for, known, self._follower.wake)
+        self._desk: Desk | None = None
+        if self._watch_results and config.compare.watch:
+            self._desk = Desk(
+                config.host,
+                config,
+                [str(root.absolute()) for root in roots],
+                layout.directory / "reports",
+                known,
+                self._writer.tasks(),
+                self._writer.reader_cursor,
+                self._follower.wake,
+            )
         self._smi_files = SmiFiles(
             lambda path: config.source_for(path).host or "",
             config.run_for,
@@ -234,6 +248,7 @@ class Daemon:
         self._checkpoints: list[CheckpointRow] = []
         self._fault_files: list[FaultFileRow] = []
         self._result_rows: list[ResultRow] = []
+        self._compared: list[ComparisonTold] = []
         self._surveyed: Survey | None = None
         self._began: datetime | None = None
         self._room = True  # histories may come in with the next commit
@@ -289,6 +304,7 @@ class Daemon:
             self._read_wandb(lambda: self._ending.requested)
             swept = self._verify(lambda: self._ending.requested) and swept
             kept = self._keep(lambda: self._ending.requested, whole=swept) and swept
+            kept = kept and self._compare(lambda: self._ending.requested)
             if kept:
                 self._upkeep(last=True)
                 self._commit(force=True)  # what was declared only now
@@ -352,7 +368,14 @@ class Daemon:
         if survey is not None and survey is not self._surveyed and self._watch_results:
             self._surveyed = survey
             self._results.found(survey.result_files, survey.walked)
-        self._result_rows.extend(self._results.take())
+        self._take_results()
+
+    def _take_results(self) -> None:
+        rows = self._results.take()
+        self._result_rows.extend(rows)
+        if self._desk is not None:
+            self._desk.note(rows)
+            self._compared.extend(self._desk.take())
 
     def _is_first(self) -> bool:
         """Whether this daemon's store is the first of its workspace: one of them takes in what belongs to none."""
@@ -395,6 +418,7 @@ class Daemon:
                 checkpoints=self._checkpoints,
                 fault_files=self._fault_files,
                 results=self._result_rows,
+                compared=self._compared,
                 began_at=began,
                 lag_us=int((utcnow() - began).total_seconds() * 1e6),
             )
@@ -412,7 +436,7 @@ class Daemon:
         if not self._room:
             self._follower.wake()  # more of the histories may wait
         self._pending, self._pending_bytes, self._began, self._room = [], 0, None, True
-        self._checkpoints, self._fault_files, self._result_rows = [], [], []
+        self._checkpoints, self._fault_files, self._result_rows, self._compared = [], [], [], []
         now = time.monotonic()
         self._pace.committed(now, now - started)
         self._tell()
@@ -428,13 +452,15 @@ class Daemon:
             self._smi_files.finish(survey.smi_files if survey else (), ENV_S)
             self._pending.extend(self._smi_files.take())
             self._results.finish(ENV_S)
-            self._result_rows.extend(self._results.take())
+            self._take_results()
         elif survey is not None:
             self._env_files.look(survey.env_files, time.monotonic())
             self._record_files.look(_of_record(survey), time.monotonic())
             self._smi_files.look(survey.smi_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
         self._writer.settle_if_due()
+        if self._desk is not None and self._caught_up:
+            self._desk.begin()
         self._exchange.changed(self._writer.derived_version)
         self._writer.checkpoint_if_due()
         self._tell()
@@ -445,7 +471,7 @@ class Daemon:
 
     def _take_spool(self) -> None:
         self._spool_at = time.monotonic()
-        looked = self._checkpoints or self._fault_files or self._result_rows
+        looked = self._checkpoints or self._fault_files or self._result_rows or self._compared
         beside = self._env_files.pending() or self._record_files.pending()
         if looked or beside or self._spool.pending() or self._exchange.pending():
             self._commit()
@@ -518,6 +544,22 @@ class Daemon:
             time.sleep(0.01)
         return False
 
+    def _compare(self, no_more: Callable[[], bool]) -> bool:
+        """Commits what is compared until all of it is. False: `no_more` said to stop before."""
+        if self._desk is None:
+            return True
+        self._desk.hurry()
+        self._desk.begin()
+        while self._desk.busy():
+            if no_more():
+                return False
+            self._take_results()
+            if self._compared and not self._pace.remaining(time.monotonic()):
+                self._commit()
+            time.sleep(0.01)
+        self._take_results()
+        return self._keep(no_more)
+
     def _keep(self, no_more: Callable[[], bool], *, whole: bool = True) -> bool:
         """Commits what waits, again and again while there is no space. False: `no_more` said to stop before.
 
@@ -552,6 +594,9 @@ class Daemon:
         self._wandb_api.stop()
         self._wandb.stop()
         self._results.close()
+        if self._desk is not None:
+            ending.stage = "ending the comparisons"
+            self._desk.close()
         ending.stage = "closing the logs"
         self._follower.close()
         ending.stage = "telling other nodes of faults"

@@ -19,7 +19,7 @@
     sweep.py, signs.py   diagnostics, never verdicts
     noise.py        the floor of one side from its repeats
     criteria.py     a frozen criterion and its planted error
-    comparison.py   one comparison from files to verdict
+    comparison.py   one comparison from files to verdict; version.py: which comparing it is
     reporting.py    the report, the summary and the `[mismatch]` record
     tensors.py      two tensors of one boundary; the vocabulary's distribution
     probes.py, trace_reading.py   layer traces: value types, and which reader takes one

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from tic_daemon.compare.align import Alignment, align, input_digest
 from tic_daemon.compare.criteria import Criterion, criterion, planted
@@ -23,13 +23,11 @@ from tic_daemon.compare.opened import Opened
 from tic_daemon.compare.reading import Reading, token_file
 from tic_daemon.compare.sides import Sequence, Side
 from tic_daemon.compare.signs import Signs, signs
+from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.evidence.judge import BITWISE, Facts, Goal, Relation, Standing, Verdict, judge
 from tic_daemon.evidence.labels import Label
-
-COMPARATOR: Final = 1
-"""Version of everything that a number or a verdict depends on. A planted error proves a criterion for one version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +105,27 @@ class Comparison:
         return found if found is not None else getattr(self.declared, name, None)
 
 
-def compare(a: Path, b: Path | None, declared: Declared | None = None) -> Comparison:
+Look = Callable[[Side, Side, Alignment, Figures], None]
+Manifests = tuple[Path | None, Path | None]
+
+
+def compare(
+    a: Path,
+    b: Path | None,
+    declared: Declared | None = None,
+    *,
+    manifests: Manifests = (None, None),
+    look: Look | None = None,
+    tell: Callable[[int], None] | None = None,
+    aligned: Callable[[Alignment], None] | None = None,
+) -> Comparison:
     """Compare two dumps, or the two sides of one file that holds both.
+
+    Args:
+        manifests: of each side's file, where they are not beside it.
+        look: called while the files are open, if there is something that may be compared.
+        aligned: called when it is known what there is to compare.
+        tell: called with the number of tokens that were compared, now and then.
 
     Raises:
         CompareError: a file cannot be read, is malformed or asks for what is not safe; or what is declared contradicts
@@ -119,12 +136,16 @@ def compare(a: Path, b: Path | None, declared: Declared | None = None) -> Compar
         first = stack.enter_context(Reading(a))
         second = first if b is None else stack.enter_context(Reading(b))
         left, right = _sides(first, second)
-        claims_a, claims_b = claims(left), claims(right)
+        claims_a, claims_b = claims(left, manifests[0]), claims(right, manifests[1])
         _no_contradiction(declared, claims_a, claims_b)
         if declared.tokens is not None:
             left, right = _with_tokens(left, right, stack.enter_context(Opened(declared.tokens)))
         alignment = align(left, right)
-        figures = measure(left, right, alignment)
+        if aligned is not None:
+            aligned(alignment)
+        figures = measure(left, right, alignment, tell=tell)
+        if look is not None and figures is not None:
+            look(left, right, alignment, figures)
         shown = signs(left, right, alignment, figures) if figures is not None else None
         inputs = input_digest(left.sequences) if alignment.tokens is Relation.EQUAL else ""
         first.unchanged()

@@ -16,7 +16,7 @@ Source: tic's evidence rules; k1 to k3 after J. Schulman, "Approximating KL Dive
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil, isfinite
 from typing import Final
@@ -113,12 +113,21 @@ class Figures:
     per_sequence: tuple[SequenceFigures, ...]
 
 
-def measure(a: Side, b: Side, alignment: Alignment, *, block: int = BLOCK, keep: int = KEEP) -> Figures | None:
+def measure(
+    a: Side,
+    b: Side,
+    alignment: Alignment,
+    *,
+    block: int = BLOCK,
+    keep: int = KEEP,
+    tell: Callable[[int], None] | None = None,
+) -> Figures | None:
     """All figures, or None where there is nothing that may be compared.
 
     Args:
         block: tokens that are held at a time.
         keep: differences that are kept for quantiles.
+        tell: called after each block with the tokens so far.
 
     Raises:
         CompareError: a file cannot be read.
@@ -129,6 +138,8 @@ def measure(a: Side, b: Side, alignment: Alignment, *, block: int = BLOCK, keep:
     parts = blocks(a, b, alignment.requests, block, whole=alignment.valid == alignment.positions)
     for part in parts:
         found.add(part)
+        if tell is not None:
+            tell(found.valid)
     return _figures(found, a, b, alignment, block)
 
 

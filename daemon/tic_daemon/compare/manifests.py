@@ -1,13 +1,15 @@
 """What manifests say of a file that is compared: identity, receipts, and proofs.
 
-A file F is described by `F.meta.json` beside it, else by the entry of its name in `artifacts` of `manifest.json` in its
-directory; keys that an entry lacks are looked for at the top of the manifest. Nothing that a manifest names is opened.
+A file F is described by `F.meta.json` beside it, else by the entry that names it in `artifacts` (or `files`) of
+`manifest.json` in its directory, or of another manifest that is known to name it; keys that an entry lacks are looked
+for at the top of the manifest. Nothing that a manifest names is opened.
 What no manifest says is None, and never filled in. The keys are in docs/reference/compare.md.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,25 +79,38 @@ class Claims:
         return bool(self.hooks and self.hooks > 0 and self.score_source and self.negative_control)
 
 
-def claims(side: Side) -> Claims:
+def claims(side: Side, manifest: Path | None = None) -> Claims:
     """What manifests say of a side.
+
+    Args:
+        manifest: that names the file, if it is known and none of those beside it.
 
     Raises:
         CompareError: a manifest is there and cannot be read.
     """
     path = Path(side.path)
     own = path.with_name(path.name + ".meta.json")
-    shared = path.parent / "manifest.json"
+    shared = manifest if manifest is not None and manifest != own else path.parent / "manifest.json"
     if own.exists():
         return _claims(side, str(own), _load(own), {})
     if not shared.exists():
         return Claims()
     whole = _load(shared)
-    entries = whole.get("artifacts")
-    entry = entries.get(path.name) if isinstance(entries, dict) else None
-    if not isinstance(entry, dict):
-        return Claims()
-    return _claims(side, str(shared), entry, whole)
+    entry = _entry(whole, shared.parent, path)
+    return Claims() if entry is None else _claims(side, str(shared), entry, whole)
+
+
+def _entry(whole: Mapping[str, Any], directory: Path, path: Path) -> Mapping[str, Any] | None:
+    """The entry of a manifest that names a file: by its path from the manifest, else by the key that is its name."""
+    listed = next((whole[key] for key in ("artifacts", "files") if isinstance(whole.get(key), dict | list)), None)
+    items = listed.items() if isinstance(listed, dict) else [("", one) for one in listed or ()]
+    wanted = os.path.normpath(path)
+    for name, value in items:
+        entry = value if isinstance(value, dict) else {"sha256": value} if name and isinstance(value, str) else None
+        said = entry.get("path", name) if entry is not None else None
+        if isinstance(said, str) and said and os.path.normpath(directory / said) == wanted:
+            return entry
+    return None
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -135,7 +150,10 @@ def _claims(side: Side, source: str, entry: Mapping[str, Any], whole: Mapping[st
 
 def _gaps(side: Side, source: str, entry: Mapping[str, Any]) -> list[str]:
     found = []
-    size, digest = entry.get("size"), entry.get("sha256")
+    size = next((entry[key] for key in ("size", "bytes", "size_bytes") if entry.get(key) is not None), None)
+    digest = next((entry[key] for key in ("sha256", "hash", "digest") if entry.get(key) is not None), None)
+    if isinstance(digest, str):
+        digest = digest.lower().removeprefix("sha256:").removeprefix("sha-256:")
     if size is not None and size != side.size:
         found.append(f"{side.path} has {side.size} bytes, {source} says {size}")
     if digest is not None and digest != side.sha256:

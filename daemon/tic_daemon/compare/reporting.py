@@ -12,11 +12,12 @@ from typing import Any, Final
 
 from tic_daemon import __version__
 from tic_daemon.compare.blocks import Place
-from tic_daemon.compare.comparison import COMPARATOR, Comparison
+from tic_daemon.compare.comparison import Comparison
 from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.manifests import Claims
 from tic_daemon.compare.noise import says
 from tic_daemon.compare.sides import Side
+from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.evidence.exit_codes import WORDS
 from tic_daemon.evidence.judge import Goal, Relation, Standing
 from tic_daemon.evidence.labels import Label

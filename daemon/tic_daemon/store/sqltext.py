@@ -17,5 +17,10 @@ _INCLUDE: Final = re.compile(r"^-- include ([\w.]+)$", re.MULTILINE)
 
 def read(path: Path) -> str:
     """The file's text, with what it includes in place."""
-    text = _INCLUDE.sub(lambda hit: (SCHEMA / "shared" / hit[1]).read_text("utf-8"), path.read_text("utf-8"))
+    return filled(path.read_text("utf-8"))
+
+
+def filled(text: str) -> str:
+    """SQL with what it includes in place."""
+    text = _INCLUDE.sub(lambda hit: (SCHEMA / "shared" / hit[1]).read_text("utf-8"), text)
     return _RECORD.sub(lambda hit: fields.as_sql(hit[1]), text)

@@ -9,7 +9,7 @@ CREATE TABLE comparison_task (
     manifest VARCHAR,           -- that names the files; '' none does
     side_a VARCHAR, side_b VARCHAR, -- paths; side_b '': side_a holds both sides
     content VARCHAR,            -- hash of all that the result hangs on: bytes, declaration, criterion, comparator
-    state VARCHAR,              -- waiting | running | done | failed | refused | gone
+    state VARCHAR,              -- waiting | running | done | judged (by a criterion) | failed | refused | gone
     why VARCHAR,
     tokens_done BIGINT, tokens_total BIGINT,
     observed_at TIMESTAMP
@@ -69,10 +69,10 @@ CREATE TABLE comparison_sequence (
     observed_at TIMESTAMP
 );
 
--- A choice of its tokens: the first that differs of each sequence that does, and the largest differences.
+-- A choice of its tokens: of each sequence the first that differs and the first that is not finite, and the largest differences.
 CREATE TABLE comparison_token (
     rec_id BIGINT, comparison_id VARCHAR, request VARCHAR, position BIGINT,
-    why VARCHAR,                -- first | largest | both
+    why VARCHAR,                -- first, not finite, largest: as many as hold
     value_a DOUBLE, value_b DOUBLE, bits_a VARCHAR, bits_b VARCHAR, difference DOUBLE, token_id BIGINT, observed_at TIMESTAMP
 );
 

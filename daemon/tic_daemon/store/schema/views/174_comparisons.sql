@@ -91,7 +91,7 @@ FROM (
 CREATE OR REPLACE VIEW comparison_sequences AS
 SELECT c.run_id, c.step, s.comparison_id, s.request, s.valid_tokens, s.mismatched_tokens, s.first_position, s.longest_run, s.longest_run_unbroken,
     s.max_abs, s.max_position, s.mean_abs, s.p50, s.p95, s.p99, s.non_finite, s.prompt_length, s.response_length,
-    nullif(s.sample_group, '') AS sample_group, nullif(s.policy, '') AS policy, s.strip, s.strip_valid, s.rec_id, s.observed_at
+    nullif(s.sample_group, '') AS sample_group, nullif(s.policy, '') AS policy, CASE WHEN len(s.strip) > 0 THEN s.strip END AS strip, s.strip_valid, s.rec_id, s.observed_at
 FROM b_comparison_sequence s JOIN i_comparison c ON c.id = s.comparison_id;
 
 CREATE OR REPLACE VIEW comparison_tokens AS

@@ -1,0 +1,8 @@
+"""Which comparing this is."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMPARATOR: Final = 1
+"""Version of everything that a number or a verdict depends on. A planted error proves a criterion for one version."""

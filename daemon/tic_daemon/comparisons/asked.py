@@ -1,0 +1,111 @@
+"""What the worker is asked to compare, and when and by whom a side was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tic_daemon.compare.comparison import Declared
+from tic_daemon.compare.manifests import Claims
+from tic_daemon.evidence.judge import Goal
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pair to be compared (pairing.py), and what the store calls it.
+
+    Attributes:
+        id: of the comparison that comes of it. content: what it hangs on.
+        manifests: that name the two files; "".
+        sha256: of files that are verified, by path: other bytes are another comparison.
+        reports: directory of reports; "": none is written.
+    """
+
+    id: str
+    task: str
+    content: str
+    host: str
+    root: str
+    how: str
+    a: str
+    b: str = ""
+    manifest: str = ""
+    manifests: tuple[str, str] = ("", "")
+    sha256: dict[str, str] = field(default_factory=dict)
+    run: str = ""
+    run_how: str = ""
+    step: int | None = None
+    tokens: str = ""
+    repeats_a: tuple[str, ...] = ()
+    repeats_b: tuple[str, ...] = ()
+    control: str = ""
+    variant: str = ""
+    goal: str = "unknown"
+    basis: str | None = None
+    policy: str | None = None
+    intervention: str | None = None
+    criterion: str = ""
+    planted: str = ""
+    plant: str = ""
+    reports: str = ""
+
+    @property
+    def declared(self) -> Declared:
+        """As `compare` takes it. Run and step, which directories may tell, contradict no manifest."""
+        return Declared(
+            self.basis, self.policy, path_of(self.tokens), Goal(self.goal), path_of(self.criterion),
+            path_of(self.planted), self.plant, intervention=self.intervention,
+            repeats_a=tuple(map(Path, self.repeats_a)), repeats_b=tuple(map(Path, self.repeats_b)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """When and by whom a side was made, naive UTC. `how`: receipt, file (its time), or ""."""
+
+    at: datetime | None = None
+    how: str = ""
+    host: str = ""
+    pid: int | None = None
+
+
+def produced(claims: Claims | None, path: str) -> Produced:
+    """When a side was made: by its receipt, if that tells the zone; else when its file was written last."""
+    receipt = claims.receipt if claims is not None else None
+    host, pid = (receipt.host, receipt.pid) if receipt is not None else ("", None)
+    if receipt is not None:
+        try:
+            at = datetime.fromisoformat(receipt.produced_at)
+            if at.tzinfo is not None:
+                return Produced(at.astimezone(UTC).replace(tzinfo=None), "receipt", host, pid)
+        except (ValueError, OverflowError):
+            pass
+    try:
+        seconds = max((one.stat().st_mtime for one in _files(Path(path))), default=None)
+        if seconds is not None:
+            return Produced(datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None), "file", host, pid)
+    except (OSError, ValueError, OverflowError):
+        pass
+    return Produced(None, "", host, pid)
+
+
+def made_of(asked: Asked, sides: tuple[Produced, Produced], run: str | None, step: int | None) -> dict[str, Any]:
+    """What is asked of the store: `comparison_standing.Made`. `run`, `step`: as manifests say."""
+    a, b = sides
+    return {
+        "host": asked.host, "root": asked.root, "path": asked.manifest or asked.a, "run": asked.run or run or "",
+        "step": asked.step if asked.step is not None else step,
+        "produced_a": a.at, "produced_how_a": a.how, "producer_host_a": a.host, "producer_pid_a": a.pid,
+        "produced_b": b.at, "produced_how_b": b.how, "producer_host_b": b.host, "producer_pid_b": b.pid,
+    }  # fmt: skip
+
+
+def path_of(text: str) -> Path | None:
+    """A path, or None for ""."""
+    return Path(text) if text else None
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.glob("rank_*.jsonl")) if path.is_dir() else [path]

@@ -1,0 +1,395 @@
+"""Comparisons that the daemon makes by itself: a queue in a thread of its own, and the process that works on it.
+
+    desk = Desk(host, config, roots, reports, results, tasks, connect, wake)
+    desk.note(rows)      what is new of results
+    desk.begin()         all logs are read and committed: from now on numbers can be held against faults
+    desk.take()          rows that nobody took yet; a comparison with all that belongs to it at once
+
+The queue is what pairs there are without those that are done with the same content; so it survives any end, and what is
+done is never done again. A file that crashes the process or cannot be read is a failure with its reason, tried again
+when a file of it changes. What a criterion has judged is not judged again while the compared bytes are the same.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import re
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from tic_daemon.comparisons import wire
+from tic_daemon.comparisons.files import READY, Contents, Stand
+from tic_daemon.comparisons.pairing import ALONE, Known, Pair, digest, names_side, pairs, pattern, unpaired
+from tic_daemon.comparisons.process import Stopped, TooSlow, Worker, WorkerDied
+from tic_daemon.config import ComparisonConfig, Config
+from tic_daemon.evidence.judge import Standing
+from tic_daemon.results.judge import RECORDED, VERIFIED
+from tic_daemon.results.safefile import stamp
+from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
+from tic_daemon.store.comparison_standing import Made, standing_of
+from tic_daemon.store.rows import ArtifactRow, ResultRow
+
+log = logging.getLogger("tic-daemon")
+
+EVERY_S: Final = 5.0
+"""Pause between two looks at declared files. A look that took long is followed by a pause twenty times as long."""
+_REST: Final = 20.0
+TELL_S: Final = 1.0
+"""How often it is told how far a comparison is."""
+CRASHES: Final = 2
+"""So often a pair may end its process before it counts as failed: the first time may be another's fault."""
+MOST_FILES: Final = 20_000
+"""Files that one `[[comparison]]` may match."""
+_OVER: Final = ("done", "judged", "failed")
+_GLOB: Final = re.compile(r"\{\w+\}")
+
+
+class Desk:
+    """See the module. For one thread besides its own.
+
+    Args:
+        host: of the rows.
+        roots: watched directories; nothing outside is looked at.
+        reports: directory that reports go to.
+        results, tasks: the newest row of each key that the store has.
+        connect: gives a connection of the store, which sees what is committed.
+        wake: called from the thread when there are rows.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        config: Config,
+        roots: Sequence[str],
+        reports: Path,
+        results: Iterable[ResultRow],
+        tasks: Iterable[ComparisonTaskRow],
+        connect: Callable[[], duckdb.DuckDBPyConnection],
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._host, self._config, self._roots, self._reports = host, config, list(roots), reports
+        self._connect, self._wake = connect, wake
+        self._contents = Contents(host)
+        self._contents.take(results)
+        self._tasks = {row.task: row for row in tasks if row.host == host}
+        self._both: dict[tuple[str, str], str] = {
+            (row.side_a, row.content): row.why for row in self._tasks.values() if row.state in ("held", "none")
+        }
+        self._patterns: list[re.Pattern[str]] = [pattern(entry, str(config.base)) for entry in config.comparisons]
+        self._changed = threading.Condition()
+        self._news: list[ResultRow] = []
+        self._rows: list[ComparisonTold] = []
+        self._queue: deque[tuple[Pair, Stand]] = deque()
+        self._sniff: deque[ArtifactRow] = deque()
+        self._crashes: Counter[str] = Counter()
+        self._worker: Worker | None = None
+        self._dirty = bool(self._contents.artifacts) or bool(config.comparisons)
+        self._active = self._dirty
+        self._begun = self._stop = self._hurry = self._working = False
+        self._told_at = 0.0
+        self._thread: threading.Thread | None = None
+
+    # --- from the daemon's thread ------------------------------------------------------------------------------------
+
+    def note(self, rows: Sequence[ResultRow]) -> None:
+        """What results directories told."""
+        if rows:
+            with self._changed:
+                self._news.extend(rows)
+                self._dirty = self._active = True
+                self._start()
+
+    def begin(self) -> None:
+        """From now on things are compared; a second call does nothing."""
+        if not self._begun:
+            with self._changed:
+                self._begun = True
+                self._start()
+
+    def take(self) -> list[ComparisonTold]:
+        """Rows that nobody took yet."""
+        with self._changed:
+            rows, self._rows = self._rows, []
+        return rows
+
+    def busy(self) -> bool:
+        """Whether something is not looked at, waits for its turn, or is compared now."""
+        with self._changed:
+            return self._active and bool(self._dirty or self._working or self._queue or self._sniff or self._rows)
+
+    def hurry(self) -> None:
+        """From now on what is young counts as at rest."""
+        with self._changed:
+            self._hurry = self._dirty = True
+            self._start()
+
+    def close(self) -> None:
+        """Ends what is compared; the next daemon takes it up."""
+        with self._changed:
+            self._stop = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(5.0)
+
+    def _start(self) -> None:
+        if self._begun and self._active and self._thread is None and not self._stop:
+            self._thread = threading.Thread(target=self._run, name="tic-compare", daemon=True)
+            self._thread.start()
+        self._changed.notify_all()
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        due = 0.0
+        try:
+            while self._await(due):
+                began = time.monotonic()
+                try:
+                    self._look()
+                    due = time.monotonic() + max(EVERY_S, _REST * (time.monotonic() - began))
+                    self._work()
+                except Stopped:
+                    return
+                except Exception:  # a defect must not end the watch in silence, nor the daemon
+                    log.exception("comparisons could not be looked at; it is tried again")
+                    due = time.monotonic() + _REST * EVERY_S
+                finally:
+                    with self._changed:
+                        self._working = False
+        finally:
+            self._let_go()
+
+    def _await(self, due: float) -> bool:
+        """Until there is something to do. False: the end."""
+        with self._changed:
+            while not self._stop and not self._dirty and not self._queue and not self._sniff:
+                left = due - time.monotonic()
+                if left <= 0 and self._restless():
+                    break
+                self._changed.wait(max(0.1, left) if self._restless() else None)
+            self._working = True
+            return not self._stop
+
+    def _restless(self) -> bool:
+        """Whether files may change of which no row tells."""
+        return bool(self._patterns) or any(row.state == "waiting" for row in self._tasks.values())
+
+    def _look(self) -> None:
+        """All pairs there are, and which of them are to be compared."""
+        with self._changed:
+            news, self._news, self._dirty = self._news, [], False
+        self._contents.take(news)
+        compare = self._config.compare
+        known = Known(
+            self._host, list(self._contents.by_path.values()), self._contents.said(), self._both,
+            self._config.comparisons,
+            [self._matching(entry, own) for entry, own in zip(self._config.comparisons, self._patterns, strict=True)],
+            self._config.run_for, str(self._config.base), str(compare.criterion or ""), str(compare.planted or ""),
+        )  # fmt: skip
+        made = pairs(known)
+        queue: list[tuple[Pair, Stand]] = []
+        for pair in made:
+            stand = self._contents.of(pair, final=self._hurry)
+            if self._wanted(pair, stand):
+                queue.append((pair, stand))
+        here = {pair.task for pair in made}
+        for row in list(self._tasks.values()):
+            if row.state in ("waiting", "running", "failed", "refused") and row.task not in here:
+                self._tell(replace(row, state="gone", why="its files are declared no more", content=""))
+        sniff = [row for row in unpaired(known, made) if self._unknown(row)]
+        with self._changed:
+            self._queue = deque(queue)
+            self._sniff = deque(sniff)
+
+    def _wanted(self, pair: Pair, stand: Stand) -> bool:
+        """Whether the pair is to be compared now; tells why not."""
+        before = self._tasks.get(pair.task)
+        over = before is not None and before.state in _OVER
+        if stand.state != READY:
+            if not over:
+                self._tell(self._task(pair, stand.state, stand.why))
+            return False
+        if before is not None and over:
+            same_bytes = before.content.partition(":")[0] == stand.bytes
+            if before.content == stand.content or (before.state == "judged" and same_bytes):
+                return False
+        self._tell(self._task(pair, "waiting", "its turn comes", stand.content))
+        return True
+
+    def _unknown(self, row: ArtifactRow) -> bool:
+        return bool(row.state in (VERIFIED, RECORDED) and row.sha256 and (row.path, row.sha256) not in self._both)
+
+    def _matching(self, entry: ComparisonConfig, matching: re.Pattern[str]) -> list[tuple[str, str]]:
+        """Files that `a` of an entry matches, each with its watched root."""
+        text = os.path.normpath(os.path.join(str(self._config.base), entry.a))  # noqa: PTH118  names need not be text
+        shape = _GLOB.sub("*", glob.escape(text).replace("[*]", "*").replace("[?]", "?"))
+        found = []
+        for path in glob.iglob(shape, recursive=True):  # noqa: PTH207  names need not be valid text
+            root = next((root for root in self._roots if path == root or path.startswith(f"{root.rstrip('/')}/")), None)
+            if root is not None and matching.fullmatch(path):
+                found.append((path, root))
+                if len(found) >= MOST_FILES:
+                    log.warning(
+                        "[[comparison]] a = %r matches more than %d files; the rest is left out", entry.a, MOST_FILES
+                    )
+                    break
+        return found
+
+    # --- work --------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """One after the other, until something is new."""
+        while True:
+            with self._changed:
+                if self._stop:
+                    raise Stopped("the daemon ends")
+                if self._dirty or not (self._queue or self._sniff):
+                    break
+                artifact = self._sniff.popleft() if self._sniff else None
+                item = None if artifact is not None else self._queue.popleft()
+            if artifact is not None:
+                self._look_into(artifact)
+            elif item is not None:
+                self._compare(*item)
+        with self._changed:
+            idle = not (self._queue or self._sniff or self._dirty)
+        if idle:
+            self._let_go()
+
+    def _child(self) -> Worker:
+        if self._worker is None or not self._worker.alive:
+            self._let_go()
+            self._worker = Worker(self._config.compare.memory_mb, lambda: self._stop)
+        return self._worker
+
+    def _let_go(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def _look_into(self, row: ArtifactRow) -> None:
+        """Whether an artifact holds both sides."""
+        try:
+            (answer,) = self._child().ask({"alone": row.path}, self._config.compare.deadline_s)
+            reader = str(answer.get("held") or "")
+        except (WorkerDied, TooSlow) as error:
+            log.warning("%s could not be looked into: %s", row.path, error)
+            reader = ""
+        if stamp(row.path, row.root) != row.stamp:
+            return  # it is looked at again
+        self._both[row.path, row.sha256] = reader
+        self._tell(
+            ComparisonTaskRow(
+                self._host, row.root, digest("holds", row.path), ALONE, row.run, row.run_how, row.step, row.manifest,
+                row.path, content=row.sha256, state="held" if reader else "none", why=reader,
+            )
+        )  # fmt: skip
+        if reader or names_side(row):
+            with self._changed:
+                self._dirty = True
+
+    def _compare(self, pair: Pair, stand: Stand) -> None:
+        again = self._contents.of(pair, final=self._hurry)
+        if again != stand:
+            with self._changed:
+                self._dirty = True
+            time.sleep(0.05)  # whoever writes it may still be at it
+            return
+        log.debug("comparing %s with %s", pair.a, pair.b or "its other side")
+        running = self._task(pair, "running", "", stand.content)
+        self._tell(running)
+        parts: list[Any] = []
+        try:
+            child = self._child()
+            for message in child.ask({"compare": self._asked(pair, stand)}, self._config.compare.deadline_s):
+                if "at" in message:
+                    running = self._progress(running, *message["at"])
+                elif "where" in message:
+                    child.say({"standing": self._standing(message["where"])})
+                elif "row" in message:
+                    parts.append(wire.unpacked(message["row"]))
+                elif "done" in message:
+                    self._done(running, wire.unpacked(message["done"]), parts)
+                elif "changed" in message:
+                    self._tell(replace(running, state="waiting", why=message["changed"], content=""))
+                else:
+                    self._tell(replace(running, state="failed", why=str(message["failed"])))
+        except TooSlow as error:
+            self._tell(replace(running, state="failed", why=error.what))
+        except WorkerDied as error:
+            self._crashes[pair.task] += 1
+            if self._crashes[pair.task] < CRASHES:
+                self._tell(replace(running, state="waiting", why=f"{error.what}; it is tried once more"))
+                with self._changed:
+                    self._queue.append((pair, stand))
+            else:
+                self._tell(replace(running, state="failed", why=error.what))
+
+    def _asked(self, pair: Pair, stand: Stand) -> dict[str, Any]:
+        by_path = self._contents.by_path
+        return {
+            "id": digest(pair.task, stand.content), "task": pair.task, "content": stand.content, "host": self._host,
+            "root": pair.root, "how": pair.how, "a": pair.a, "b": pair.b, "manifest": pair.manifest,
+            "manifests": (self._contents.manifest_of(pair.a), self._contents.manifest_of(pair.b or pair.a)),
+            "sha256": {path: by_path[path].sha256 for path in pair.files if path in by_path},
+            "run": pair.run, "run_how": pair.run_how, "step": pair.step, "tokens": pair.tokens,
+            "repeats_a": pair.repeats_a, "repeats_b": pair.repeats_b, "control": pair.control, "variant": pair.variant,
+            "goal": pair.goal, "basis": pair.basis, "policy": pair.policy, "intervention": pair.intervention,
+            "criterion": pair.criterion, "planted": pair.planted, "plant": pair.plant, "reports": str(self._reports),
+        }  # fmt: skip
+
+    def _standing(self, where: Mapping[str, Any]) -> tuple[Standing, str]:
+        values = {**where, **{key: wire.time_of(where[key]) for key in ("produced_a", "produced_b")}}
+        try:
+            con = self._connect()
+            try:
+                return standing_of(con, Made(**values))
+            finally:
+                con.close()
+        except duckdb.Error as error:
+            log.warning("the store cannot say where a comparison stands: %s", error)
+            return Standing.UNKNOWN, "the store could not be asked"
+
+    def _progress(self, running: ComparisonTaskRow, done: int, total: int | None) -> ComparisonTaskRow:
+        running = replace(running, tokens_done=done, tokens_total=total)
+        now = time.monotonic()
+        if now - self._told_at >= TELL_S:
+            self._told_at = now
+            self._tell(running)
+        return running
+
+    def _done(self, running: ComparisonTaskRow, row: ComparisonRow, parts: Sequence[Any]) -> None:
+        state = "judged" if row.rule == 11 else "done"
+        words = f"{row.label or 'inconclusive'}: {row.reason}"
+        task = replace(
+            running, state=state, why=words, step=row.step, run=row.run, run_how=row.run_how,
+            tokens_done=row.valid_tokens, tokens_total=row.valid_tokens,
+        )  # fmt: skip
+        self._tasks[task.task] = task
+        self._crashes.pop(task.task, None)
+        with self._changed:
+            self._rows += [row, *parts, task]
+        self._wake()
+
+    def _task(self, pair: Pair, state: str, why: str, content: str = "") -> ComparisonTaskRow:
+        return ComparisonTaskRow(
+            self._host, pair.root, pair.task, pair.how, pair.run, pair.run_how, pair.step, pair.manifest, pair.a,
+            pair.b, content, state, why,
+        )  # fmt: skip
+
+    def _tell(self, row: ComparisonTaskRow) -> None:
+        if self._tasks.get(row.task) == row:
+            return
+        self._tasks[row.task] = row
+        with self._changed:
+            self._rows.append(row)
+        self._wake()

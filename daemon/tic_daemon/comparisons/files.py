@@ -1,0 +1,184 @@
+"""What a pair hangs on: the states and contents of its files, as the store and the file system have them.
+
+`Contents.of(pair)` says whether it can be compared, and names all that the result hangs on. Two looks at files that did
+not change name the same content, so that nothing is read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tic_daemon.compare.version import COMPARATOR
+from tic_daemon.comparisons.pairing import Pair, Said, digest
+from tic_daemon.results.judge import PENDING, RECORDED, SETTLE_S, VERIFIED
+from tic_daemon.results.manifest import MAX_BYTES
+from tic_daemon.results.safefile import GoneError, RefusedError, read_inside, resolve, stamp
+from tic_daemon.store.rows import ArtifactRow, ResultFileRow, ResultRow
+
+READY: Final = "ready"
+WAITING: Final = "waiting"
+REFUSED: Final = "refused"
+_CRITERION: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Whether a pair can be compared now. `content` is "BYTES:DECLARATION": hashes of what it hangs on."""
+
+    state: str
+    why: str = ""
+    content: str = ""
+
+    @property
+    def bytes(self) -> str:
+        """Of the files that are compared alone."""
+        return self.content.partition(":")[0]
+
+
+class Contents:
+    """Artifacts and manifests of one daemon, the newest row of each."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self.artifacts: dict[tuple[str, str], ArtifactRow] = {}
+        self.manifests: dict[str, ResultFileRow] = {}
+        self._said: dict[str, tuple[str, Said]] = {}
+        self._by_path: dict[str, ArtifactRow] | None = None
+
+    def take(self, rows: Iterable[ResultRow]) -> bool:
+        """What is new. Returns whether anything of it matters here."""
+        found, self._by_path = False, None
+        for row in rows:
+            if row.host != self._host:
+                continue
+            if isinstance(row, ArtifactRow):
+                self.artifacts[row.manifest, row.path] = row
+                found = True
+            elif isinstance(row, ResultFileRow):
+                self.manifests[row.path] = row
+                found = True
+        return found
+
+    @property
+    def by_path(self) -> dict[str, ArtifactRow]:
+        """Artifacts that a manifest names now; of several that name one file the one that verified it."""
+        if self._by_path is None:
+            best: dict[str, ArtifactRow] = {}
+            for row in self.artifacts.values():
+                if row.named and (row.path not in best or _rank(row) < _rank(best[row.path])):
+                    best[row.path] = row
+            self._by_path = best
+        return self._by_path
+
+    def said(self) -> dict[str, Said]:
+        """What manifests say of comparisons. A manifest is read again when its hash is another one."""
+        found = {}
+        for row in self.by_path.values():
+            control = self.manifests.get(row.manifest)
+            if control is None or control.kind != "manifest":
+                continue
+            kept = self._said.get(row.manifest)
+            if kept is None or kept[0] != control.digest:
+                kept = (control.digest, _read(row.manifest, control.root))
+                self._said[row.manifest] = kept
+            found[row.manifest] = kept[1]
+        return found
+
+    def of(self, pair: Pair, *, final: bool = False) -> Stand:
+        """Whether the pair can be compared. `final`: what is young is taken for at rest."""
+        if pair.refused:
+            return Stand(REFUSED, pair.refused)
+        by_path = self.by_path
+        files: list[tuple[str, str]] = []
+        for path in pair.files:
+            found = self._file(path, pair, by_path, final=final)
+            if found.state != READY:
+                return found
+            files.append((path, found.content))
+        beside = [self._beside(path) for path in (pair.criterion, pair.planted) if path]
+        manifests = sorted({by_path[path].manifest for path in pair.files if path in by_path})
+        digests = [self.manifests[path].digest for path in manifests if path in self.manifests]
+        return Stand(READY, "", f"{digest(COMPARATOR, files)}:{digest(pair.declaration, beside, digests)}")
+
+    def manifest_of(self, path: str) -> str:
+        """The manifest or sidecar that names a file; ""."""
+        row = self.by_path.get(path)
+        control = self.manifests.get(row.manifest) if row is not None else None
+        return control.path if control is not None and control.kind in ("manifest", "meta") else ""
+
+    def _file(self, path: str, pair: Pair, by_path: Mapping[str, ArtifactRow], *, final: bool) -> Stand:
+        row = by_path.get(path)
+        if row is None and pair.how == "alone":  # a step of token exports: all of its files
+            return self._step(path)
+        if row is None:
+            return _on_disk(path, pair.root, final=final)
+        if row.state in (VERIFIED, RECORDED):
+            if stamp(path, row.root) == row.stamp:
+                return Stand(READY, "", row.sha256)
+            return Stand(WAITING, f"{path} is looked at again: it was written to")
+        if row.state in ("", PENDING):
+            return Stand(WAITING, f"{path} is not verified yet: {row.why}")
+        return Stand(REFUSED, f"{path} is {row.state}: {row.why}")
+
+    def _step(self, directory: str) -> Stand:
+        rows = [row for row in self.by_path.values() if row.manifest == f"{directory}/STABLE"]
+        bad = next((row for row in rows if row.state not in (VERIFIED, RECORDED)), None)
+        if bad is not None:
+            state = WAITING if bad.state in ("", PENDING) else REFUSED
+            return Stand(state, f"{bad.path} is {bad.state or PENDING}: {bad.why}")
+        if any(stamp(row.path, row.root) != row.stamp for row in rows):
+            return Stand(WAITING, f"files of {directory} are looked at again: they were written to")
+        if not rows:
+            return Stand(REFUSED, f"{directory} has no file of a rank")
+        return Stand(READY, "", digest(*sorted((row.path, row.sha256) for row in rows)))
+
+    def _beside(self, path: str) -> str:
+        """The hash of a criterion, or how a larger file looks. A file that is not there is another content, too."""
+        try:
+            if os.stat(path).st_size <= _CRITERION:  # noqa: PTH116  names need not be valid text
+                with open(path, "rb") as file:  # noqa: PTH123
+                    return hashlib.sha256(file.read(_CRITERION + 1)).hexdigest()
+        except (OSError, ValueError):
+            return ""
+        return stamp(path)
+
+
+def _rank(row: ArtifactRow) -> tuple[bool, bool, str]:
+    """Which of several manifests that name one file speaks for it: one that verified it, first of all with a hash."""
+    return row.state not in (VERIFIED, RECORDED), not row.expected_sha256, row.manifest
+
+
+def _read(path: str, root: str) -> Said:
+    try:
+        data, _seen = read_inside(path, root, MAX_BYTES)
+        found = json.loads(data)
+    except (OSError, GoneError, RefusedError, ValueError, RecursionError):
+        return Said()  # that it cannot be read is a gap already
+    if not isinstance(found, dict):
+        return Said()
+    listed, goal = found.get("comparisons"), found.get("goal")
+    if listed is not None and not isinstance(listed, list):
+        listed = [listed]  # refused, with the reason
+    return Said(tuple((listed or ())[:1000]), goal if isinstance(goal, str) else "")
+
+
+def _on_disk(path: str, root: str, *, final: bool) -> Stand:
+    """A file that no manifest names: at rest, and under the watched root."""
+    try:
+        resolve(path, root)
+        info = os.stat(path)  # noqa: PTH116
+    except GoneError:
+        return Stand(WAITING, f"{path} is not there")
+    except RefusedError as error:
+        return Stand(REFUSED, f"{path}: {error}")
+    except (OSError, ValueError) as error:
+        return Stand(REFUSED, f"{path} cannot be looked at: {error}")
+    if not final and 0 <= time.time() - info.st_mtime < SETTLE_S:
+        return Stand(WAITING, f"{path} may still be written")
+    return Stand(READY, "", stamp(path, root))

@@ -1,0 +1,138 @@
+"""One pair compared: the rows of the store, and the report. In the worker's process alone, which has numpy.
+
+    row, parts = compare_pair(asked, ask, tell)
+
+`ask` tells where the numbers stand towards faults, which the store knows; `tell` how far it is. What is compared and
+how it is judged is `tic_daemon.compare`, as in `tic-daemon compare`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tic_daemon.compare import reporting, trace_report, traces
+from tic_daemon.compare.align import Alignment
+from tic_daemon.compare.comparison import compare, judged_again
+from tic_daemon.compare.figures import Figures
+from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.reading import TraceFound
+from tic_daemon.compare.sides import Side
+from tic_daemon.comparisons import rows
+from tic_daemon.comparisons.asked import Asked, made_of, path_of, produced
+from tic_daemon.comparisons.detail import Detail, detail
+from tic_daemon.errors import CompareError
+from tic_daemon.evidence.judge import Standing
+from tic_daemon.store.comparison_rows import ComparisonPart, ComparisonRow
+
+TELL_S: Final = 0.5
+
+
+class Changed(CompareError):
+    """A file is another than the one that was verified: it is to be looked at again, and then compared."""
+
+
+Standings = Callable[[dict[str, Any]], tuple[Standing, str]]
+Rows = tuple[ComparisonRow, list[ComparisonPart]]
+
+
+class _Watch:
+    """What is seen of a comparison while its files are open."""
+
+    def __init__(self, comparison_id: str, tell: Callable[[int, int | None], None]) -> None:
+        self._id, self._tell = comparison_id, tell
+        self._total: int | None = None
+        self._told = 0.0
+        self.kept = Detail()
+
+    def aligned(self, alignment: Alignment) -> None:
+        self._total = alignment.valid
+        self._tell(0, self._total)
+
+    def progress(self, done: int) -> None:
+        if time.monotonic() - self._told >= TELL_S:
+            self._told = time.monotonic()
+            self._tell(done, self._total)
+
+    def look(self, a: Side, b: Side, alignment: Alignment, figures: Figures) -> None:
+        self.kept = detail(self._id, a, b, alignment, figures)
+
+
+def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None], None]) -> Rows:
+    """Compares, judges, writes the report.
+
+    Args:
+        ask: where numbers stand towards faults, of what `comparison_standing.Made` names.
+        tell: tokens that are compared, and how many there are.
+
+    Raises:
+        CompareError: a file cannot be read, or is no dump. Changed: it is not what was verified.
+        OSError: the report cannot be written.
+    """
+    began = time.monotonic()
+    watch = _Watch(asked.id, tell)
+    try:
+        found = compare(
+            Path(asked.a), path_of(asked.b), asked.declared,
+            manifests=(path_of(asked.manifests[0]), path_of(asked.manifests[1])),
+            look=watch.look, tell=watch.progress, aligned=watch.aligned,
+        )  # fmt: skip
+    except TraceFound:
+        if not asked.b:
+            raise
+        return _traces(asked, ask, began)
+    for side in (found.a, found.b):
+        _verified(asked, side.path, side.sha256)
+    sides = produced(found.claims_a, asked.a), produced(found.claims_b, asked.b or asked.a)
+    found = judged_again(found, *ask(made_of(asked, sides, found.agreed("run"), found.agreed("step"))))
+    report = _report(asked, reporting.dumped(found))
+    row = rows.comparison(asked, found, sides, report, time.monotonic() - began)
+    return row, [*watch.kept.sequences, *watch.kept.tokens]
+
+
+def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
+    """Two layer traces: a diagnosis without a verdict."""
+    probes: list[list[traces.Probe]] = []
+    found = traces.compare_traces(Path(asked.a), Path(asked.b), lambda one, other: probes.extend((one, other)))
+    files = []
+    for path in (asked.a, asked.b):
+        with Opened(Path(path)) as file:
+            files.append((file.sha256(), file.size))
+        _verified(asked, path, files[-1][0])
+    sides = produced(None, asked.a), produced(None, asked.b)
+    standing = ask(made_of(asked, sides, None, None))
+    body = json.dumps(trace_report.as_json(found, asked.a, asked.b), indent=1, ensure_ascii=False)
+    report = _report(asked, f"{body}\n")
+    row = rows.trace(asked, found, (probes[0], probes[1]), files, sides, standing, report, time.monotonic() - began)
+    return row, list(rows.boundaries(asked.id, found, *probes))
+
+
+def _verified(asked: Asked, path: str, sha256: str) -> None:
+    wanted = asked.sha256.get(path)
+    if wanted and wanted != sha256:
+        raise Changed(f"{path} has SHA-256 {sha256}, and {wanted} was verified", "it is compared once it is verified")
+
+
+def _report(asked: Asked, body: str) -> str:
+    """Writes the report of this comparison. One that is there is of the same files and declarations, and stays."""
+    if not asked.reports:
+        return ""
+    folder = Path(asked.reports)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"{asked.id}.json"
+    if path.exists():
+        return str(path)
+    part = folder / f".{asked.id}.{os.getpid()}.part"
+    try:
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(body.encode("utf-8", "backslashreplace"))
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return str(path)
