@@ -150,8 +150,9 @@ def _claims(side: Side, source: str, entry: Mapping[str, Any], whole: Mapping[st
 
 def _gaps(side: Side, source: str, entry: Mapping[str, Any]) -> list[str]:
     found = []
-    size = next((entry[key] for key in ("size", "bytes", "size_bytes") if entry.get(key) is not None), None)
-    digest = next((entry[key] for key in ("sha256", "hash", "digest") if entry.get(key) is not None), None)
+    sizes = (entry.get("size"), entry.get("bytes"), entry.get("size_bytes"))
+    size = next((value for value in sizes if value is not None), None)
+    digest = entry.get("sha256") or entry.get("hash") or entry.get("digest")
     if isinstance(digest, str):
         digest = digest.lower().removeprefix("sha256:").removeprefix("sha-256:")
     if size is not None and size != side.size:

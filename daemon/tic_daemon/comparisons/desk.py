@@ -181,7 +181,7 @@ class Desk:
 
     def _restless(self) -> bool:
         """Whether files may change of which no row tells."""
-        return bool(self._patterns) or any(row.state == "waiting" for row in self._tasks.values())
+        return bool(self._patterns)
 
     def _look(self) -> None:
         """All pairs there are, and which of them are to be compared."""

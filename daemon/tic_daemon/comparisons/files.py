@@ -124,14 +124,13 @@ class Contents:
             return Stand(WAITING, f"{path} is looked at again: it was written to")
         if row.state in ("", PENDING):
             return Stand(WAITING, f"{path} is not verified yet: {row.why}")
-        return Stand(REFUSED, f"{path} is {row.state}: {row.why}")
+        return Stand(WAITING, f"{path} is {row.state}: {row.why}")  # a gap already; it may be mended
 
     def _step(self, directory: str) -> Stand:
         rows = [row for row in self.by_path.values() if row.manifest == f"{directory}/STABLE"]
         bad = next((row for row in rows if row.state not in (VERIFIED, RECORDED)), None)
         if bad is not None:
-            state = WAITING if bad.state in ("", PENDING) else REFUSED
-            return Stand(state, f"{bad.path} is {bad.state or PENDING}: {bad.why}")
+            return Stand(WAITING, f"{bad.path} is {bad.state or PENDING}: {bad.why}")
         if any(stamp(row.path, row.root) != row.stamp for row in rows):
             return Stand(WAITING, f"files of {directory} are looked at again: they were written to")
         if not rows:
