@@ -25,6 +25,8 @@ READY: Final = "ready"
 WAITING: Final = "waiting"
 REFUSED: Final = "refused"
 _CRITERION: Final = 1 << 20
+_FOLDERS: Final = 4096
+_FILES: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +173,27 @@ def _on_disk(path: str, root: str, *, final: bool) -> Stand:
     """A file that no manifest names: at rest, and under the watched root."""
     try:
         resolve(path, root)
-        info = os.stat(path)  # noqa: PTH116
+        newest, content = _looks(path, root)
     except GoneError:
         return Stand(WAITING, f"{path} is not there")
     except RefusedError as error:
         return Stand(REFUSED, f"{path}: {error}")
     except (OSError, ValueError) as error:
         return Stand(REFUSED, f"{path} cannot be looked at: {error}")
-    if not final and 0 <= time.time() - info.st_mtime < SETTLE_S:
+    if not final and 0 <= time.time() - newest < SETTLE_S:
         return Stand(WAITING, f"{path} may still be written")
-    return Stand(READY, "", stamp(path, root))
+    return Stand(READY, "", content)
+
+
+def _looks(path: str, root: str) -> tuple[float, str]:
+    """When it was written last, and how it looks; of a directory, all its files. Links in it are not followed."""
+    newest, stamps = os.stat(path).st_mtime, [stamp(path, root)]  # noqa: PTH116  names need not be valid text
+    for number, (folder, folders, names) in enumerate(os.walk(path) if os.path.isdir(path) else ()):  # noqa: PTH112
+        folders.sort()
+        for name in sorted(names):
+            file = f"{folder}/{name}"
+            newest = max(newest, os.lstat(file).st_mtime)
+            stamps.append(f"{file} {stamp(file, root)}")
+        if number >= _FOLDERS or len(stamps) > _FILES:
+            break  # the reader refuses so many
+    return newest, stamps[0] if len(stamps) == 1 else digest(*stamps)

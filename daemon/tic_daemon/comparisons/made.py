@@ -8,6 +8,7 @@ how it is judged is `tic_daemon.compare`, as in `tic-daemon compare`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
@@ -20,8 +21,10 @@ from tic_daemon.compare.align import Alignment
 from tic_daemon.compare.comparison import compare, judged_again
 from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.probes import Trace
 from tic_daemon.compare.reading import TraceFound
 from tic_daemon.compare.sides import Side
+from tic_daemon.compare.trace_reading import read_trace
 from tic_daemon.comparisons import rows
 from tic_daemon.comparisons.asked import Asked, made_of, path_of, produced
 from tic_daemon.comparisons.detail import Detail, detail
@@ -96,19 +99,26 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
 
 def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
     """Two layer traces: a diagnosis without a verdict."""
-    probes: list[list[traces.Probe]] = []
-    found = traces.compare_traces(Path(asked.a), Path(asked.b), lambda one, other: probes.extend((one, other)))
-    files = []
-    for path in (asked.a, asked.b):
-        with Opened(Path(path)) as file:
-            files.append((file.sha256(), file.size))
-        _verified(asked, path, files[-1][0])
+    one, other = (read_trace(Path(path)) for path in (asked.a, asked.b))
+    files = [_file(own) for own in (one, other)]
+    for own, (sha256, _size) in zip((one, other), files, strict=True):
+        _verified(asked, own.path, sha256)
+    found = traces.compared(one, other)
     sides = produced(None, asked.a), produced(None, asked.b)
     standing = ask(made_of(asked, sides, None, None))
     body = json.dumps(trace_report.as_json(found, asked.a, asked.b), indent=1, ensure_ascii=False)
     report = _report(asked, f"{body}\n")
-    row = rows.trace(asked, found, (probes[0], probes[1]), files, sides, standing, report, time.monotonic() - began)
-    return row, list(rows.boundaries(asked.id, found, *probes))
+    row = rows.trace(asked, found, (one, other), files, sides, standing, report, time.monotonic() - began)
+    return row, list(rows.boundaries(asked.id, found, one.probes, other.probes))
+
+
+def _file(trace: Trace) -> tuple[str, int | None]:
+    """SHA-256 and bytes of a trace's file; of a directory the hash over its probes' hashes."""
+    path = Path(trace.path)
+    if path.is_dir():
+        return hashlib.sha256("".join(probe.sha256 for probe in trace.probes).encode()).hexdigest(), None
+    with Opened(path) as file:
+        return file.sha256(), file.size
 
 
 def _verified(asked: Asked, path: str, sha256: str) -> None:

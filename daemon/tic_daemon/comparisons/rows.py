@@ -9,6 +9,7 @@ from tic_daemon import __version__
 from tic_daemon.compare import reporting, trace_report, traces
 from tic_daemon.compare.comparison import Comparison
 from tic_daemon.compare.figures import Figures
+from tic_daemon.compare.probes import Probe, Trace
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.comparisons.asked import Asked, Produced
 from tic_daemon.evidence.judge import Standing
@@ -146,8 +147,8 @@ def _some(words: Sequence[str]) -> tuple[str, ...]:
 def trace(
     asked: Asked,
     found: traces.TraceComparison,
-    probes: tuple[list[traces.Probe], list[traces.Probe]],
-    files: list[tuple[str, int]],
+    sides_read: tuple[Trace, Trace],
+    files: list[tuple[str, int | None]],
     sides: tuple[Produced, Produced],
     standing: tuple[Standing, str],
     report: str,
@@ -161,18 +162,20 @@ def trace(
         "label": "INVALID" if found.unfit else "" if found.probes else "VACUOUS",
         "reason": trace_report.verdict(found).partition(": ")[2],  # without the label that it begins with
         "exit_code": int(trace_report.exit_code(found)), "standing": str(standing[0]), "standing_why": standing[1],
-        "differs": _some(found.unfit), "next_step": trace_report.next_step(found), "took_s": round(took_s, 3),
+        "differs": _some(found.unfit), "remarks": _some([word for words in found.notes for word in words]),
+        "next_step": trace_report.next_step(found), "took_s": round(took_s, 3),
     }  # fmt: skip
-    for letter, own, (sha256, size) in zip("ab", probes, files, strict=True):
+    for letter, own, (sha256, size) in zip("ab", sides_read, files, strict=True):
         values |= {
-            f"reader_{letter}": "trace", f"sha256_{letter}": sha256, f"size_{letter}": size,
-            f"dtype_{letter}": ", ".join(sorted({probe.dtype for probe in own})),
+            f"reader_{letter}": own.reader, f"sha256_{letter}": sha256, f"size_{letter}": size,
+            f"provenance_{letter}": own.provenance,
+            f"dtype_{letter}": ", ".join(sorted({probe.dtype for probe in own.probes})),
         }  # fmt: skip
     return ComparisonRow(**{**_heading(asked, sides, report), **values})
 
 
 def boundaries(
-    comparison_id: str, found: traces.TraceComparison, one: list[traces.Probe], other: list[traces.Probe]
+    comparison_id: str, found: traces.TraceComparison, one: Sequence[Probe], other: Sequence[Probe]
 ) -> list[TraceBoundaryRow]:
     """Probes that differ or are missing, and those that agree before them in their requests; in execution order."""
     twins = {probe.key: probe for probe in other}
@@ -197,8 +200,8 @@ def boundaries(
 def _boundary(
     comparison_id: str,
     nth: int,
-    first: traces.Probe | None,
-    second: traces.Probe | None,
+    first: Probe | None,
+    second: Probe | None,
     difference: traces.Difference | None,
 ) -> TraceBoundaryRow:
     """One probe; a side that lacks it is None."""
