@@ -55,6 +55,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
             f"--repeat-{side}", type=Path, nargs="+", default=[], metavar="FILE",
             help=f"side {side.upper()} scored again, same tokens and policy: its noise",
         )  # fmt: skip
+    parser.add_argument(
+        "--early", type=Path, nargs=2, metavar=("A0", "B0"),
+        help="both sides of the same tokens under an earlier policy version: did it grow, did the update arrive?",
+    )  # fmt: skip
     faults = parser.add_mutually_exclusive_group()
     faults.add_argument("--at", metavar="PATH", help="workspace whose store knows the run: are its numbers locked?")
     faults.add_argument("--faults", choices=("none",), help="declare that no CUDA fault stands before the numbers")
@@ -86,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
         args.basis, args.policy, args.tokens, Goal(args.goal), args.criterion, args.planted, args.plant,
         Standing.CLEAR if args.faults == "none" else Standing.UNKNOWN, reporting.DECLARED if args.faults else "",
         args.run_name, args.step, args.intervention, tuple(args.repeat_a), tuple(args.repeat_b),
+        tuple(args.early) if args.early else None,
     )  # fmt: skip
     try:
         found = compare(args.a, args.b, declared)

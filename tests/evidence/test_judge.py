@@ -48,6 +48,7 @@ RULES: list[tuple[dict[str, Any], Label | None, int, ExitCode]] = [
     ({"non_finite": 1, "non_finite_at": "'r' position 3"}, Label.FAIL, 5, ExitCode.FAIL),
     ({"zeros": 1}, Label.INVALID, 6, ExitCode.INVALID),
     ({"path": "decode_graph", "path_hits": 0}, Label.VACUOUS, 7, ExitCode.INVALID),
+    ({"unexercised": "replay of packing: it is the same"}, Label.VACUOUS, 7, ExitCode.INVALID),
     ({"state_differs": "graph_mode is NONE"}, Label.INVALID, 7, ExitCode.INVALID),
     ({"basis": UNKNOWN}, None, 8, ExitCode.INCONCLUSIVE),
     ({"inputs": UNKNOWN}, None, 8, ExitCode.INCONCLUSIVE),
@@ -56,6 +57,7 @@ RULES: list[tuple[dict[str, Any], Label | None, int, ExitCode]] = [
     ({"standing": Standing.UNKNOWN}, None, 8, ExitCode.INCONCLUSIVE),
     ({"path": "decode_graph", "path_hits": None}, None, 8, ExitCode.INCONCLUSIVE),
     ({"state_unknown": ("graph_mode",)}, None, 8, ExitCode.INCONCLUSIVE),
+    ({"unshown": ("weight fingerprint of side A",)}, None, 8, ExitCode.INCONCLUSIVE),
     ({"goal": Goal.UNKNOWN}, None, 8, ExitCode.INCONCLUSIVE),
     ({"bound": None}, None, 9, ExitCode.INCONCLUSIVE),
     ({"bound_shown": False}, None, 9, ExitCode.INCONCLUSIVE),
@@ -160,6 +162,7 @@ def worlds(draw: st.DrawFn) -> Facts:
         state_differs=seldom("graph_mode", ""), state_unknown=seldom(("graph_mode",), ()), inputs=seldom(draw(_RELATIONS), EQUAL),
         basis=seldom(draw(_RELATIONS), EQUAL), policy=seldom(draw(_RELATIONS), EQUAL), goal=draw(st.sampled_from(Goal)),
         wanted_goal=draw(st.sampled_from(Goal)), bound=bound, bound_shown=seldom(False, True), planted=seldom(False, True),
+        unexercised=seldom("nothing was changed", ""), unshown=seldom(("weight fingerprint of side A",), ()),
         mismatched=mismatched, value=draw(st.sampled_from([None, 0.0, 0.5, 0.95])),
     )  # fmt: skip
 
@@ -191,6 +194,7 @@ def test_a_pass_has_everything(facts: Facts) -> None:
     assert not facts.non_finite and not facts.same_thing and facts.producers is not EQUAL
     assert facts.bound is not None and (facts.mismatched == 0 or facts.bound.metric != BITWISE)
     assert not facts.equal_bytes or facts.producers is DIFFERENT
+    assert not facts.unexercised and not facts.unshown
 
 
 def test_every_fact_is_of_use() -> None:

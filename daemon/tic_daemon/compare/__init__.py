@@ -18,6 +18,8 @@
     figures.py      the numbers of a pair of sides
     sweep.py, signs.py   diagnostics, never verdicts
     noise.py        the floor of one side from its repeats
+    replay.py       receipts of a replay: frozen weights, one thing changed
+    updates.py      two policy versions on the same tokens
     criteria.py     a frozen criterion and its planted error
     comparison.py   one comparison from files to verdict; version.py: which comparing it is
     reporting.py    the report, the summary and the `[mismatch]` record

@@ -14,15 +14,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from tic_daemon.compare import replay, updates
 from tic_daemon.compare.align import Alignment, align, input_digest
 from tic_daemon.compare.criteria import Criterion, criterion, planted
 from tic_daemon.compare.figures import POSITIVE, Figures, measure
 from tic_daemon.compare.manifests import Claims, claims
 from tic_daemon.compare.noise import Floor, floor
 from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.plainfiles import versions
 from tic_daemon.compare.reading import Reading, token_file
 from tic_daemon.compare.sides import Sequence, Side
 from tic_daemon.compare.signs import Signs, signs
+from tic_daemon.compare.updates import Update, update
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.exit_codes import ExitCode
@@ -43,6 +46,7 @@ class Declared:
         standing: towards faults. standing_why: who says so.
         run, step, intervention: as in a `[mismatch]` record.
         repeats_a, repeats_b: the same side scored again, for its noise.
+        early: both sides of the same tokens under an earlier version of the policy.
     """
 
     basis: str | None = None
@@ -59,6 +63,7 @@ class Declared:
     intervention: str | None = None
     repeats_a: tuple[Path, ...] = ()
     repeats_b: tuple[Path, ...] = ()
+    early: tuple[Path, Path] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +86,7 @@ class Comparison:
     inputs: str
     through: Mapping[str, Any]
     floors: tuple[Floor | None, Floor | None] = (None, None)
+    update: Update | None = None
 
     @property
     def made_at(self) -> datetime | None:
@@ -140,6 +146,7 @@ def compare(
         _no_contradiction(declared, claims_a, claims_b)
         if declared.tokens is not None:
             left, right = _with_tokens(left, right, stack.enter_context(Opened(declared.tokens)))
+        left, right = _with_segments(left, claims_a), _with_segments(right, claims_b)
         alignment = align(left, right)
         if aligned is not None:
             aligned(alignment)
@@ -148,6 +155,7 @@ def compare(
             look(left, right, alignment, figures)
         shown = signs(left, right, alignment, figures) if figures is not None else None
         inputs = input_digest(left.sequences) if alignment.tokens is Relation.EQUAL else ""
+        moved = update(declared.early, left, right, (claims_a, claims_b), figures) if declared.early else None
         first.unchanged()
         second.unchanged()
     bound = criterion(declared.criterion) if declared.criterion is not None else None
@@ -161,7 +169,7 @@ def compare(
     not_planted = "no report of a planted error is given"
     if declared.planted is not None:
         not_planted = planted(declared.planted, through)
-    facts = _facts(left, right, claims_a, claims_b, declared, alignment, figures, bound, not not_planted)
+    facts = _facts(left, right, claims_a, claims_b, declared, alignment, figures, bound, moved, not not_planted)
     verdict = _planting(facts) if declared.plant else judge(facts)
     floors = tuple(
         floor(name, side.part, [Path(side.path), *repeats]) if repeats else None
@@ -169,7 +177,7 @@ def compare(
     )
     return Comparison(
         _id(left, right, declared, claims_a, claims_b, through), left, right, claims_a, claims_b, declared, alignment,
-        figures, shown, bound, not_planted, facts, verdict, inputs, through, (floors[0], floors[1]),
+        figures, shown, bound, not_planted, facts, verdict, inputs, through, (floors[0], floors[1]), moved,
     )  # fmt: skip
 
 
@@ -226,6 +234,25 @@ def _with_tokens(a: Side, b: Side, file: Opened) -> tuple[Side, Side]:
     return own(a), own(b)
 
 
+def _with_segments(side: Side, said: Claims) -> Side:
+    """The side with the segments that its manifest names, where it has none of its own.
+
+    Raises:
+        CompareError: the manifest names requests that the dump lacks, or contradicts its versions.
+    """
+    found = dict(side.sequences)
+    for request, segments in (said.segments or {}).items():
+        own = found.get(request)
+        policy = versions([version for _start, version in segments])
+        if own is None:
+            raise CompareError(f"{said.source} names segments of {request!r}, which {side.path} lacks")
+        if own.policy and set(own.policy) != set(policy):
+            raise CompareError(f"{said.source}: segments of {request!r} are of {policy}, the dump says {own.policy}")
+        if not own.segments:
+            found[request] = replace(own, segments=segments, policy=policy)
+    return replace(side, sequences=found)
+
+
 def _relation(first: str | None, second: str | None, declared: str | None = None) -> Relation:
     first, second = first if first is not None else declared, second if second is not None else declared
     if first is None or second is None:
@@ -266,9 +293,12 @@ def _facts(
     alignment: Alignment,
     figures: Figures | None,
     bound: Criterion | None,
+    moved: Update | None,
     is_planted: bool,
 ) -> Facts:
-    differs = (*alignment.differs, *claims_a.gaps, *claims_b.gaps)
+    differs = (
+        *alignment.differs, *claims_a.gaps, *claims_b.gaps, *replay.known(claims_a, claims_b), *updates.known(moved),
+    )  # fmt: skip
     one_file = a.inode is not None and a.inode == b.inode
     step = claims_a.step if claims_a.step is not None else claims_b.step if claims_b.step is not None else declared.step
     target = bound.target if bound else ""
@@ -296,6 +326,8 @@ def _facts(
         path_hits=_hits(target, claims_a, claims_b) if target else None,
         state_differs=state_differs,
         state_unknown=state_unknown,
+        unexercised=replay.unchanged(claims_a, claims_b) or updates.idle(moved),
+        unshown=(*replay.unshown(claims_a, claims_b), *updates.unshown(moved)),
         inputs=alignment.tokens
         if alignment.tokens is not Relation.UNKNOWN
         else _relation(claims_a.inputs, claims_b.inputs),
@@ -387,6 +419,8 @@ def _planting(facts: Facts) -> Verdict:
             path_hits=1 if facts.path else None,
             state_differs="",
             state_unknown=(),
+            unexercised="",
+            unshown=(),
             outside="",
         )
     )

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tic_daemon.compare.opened import Opened
-from tic_daemon.compare.sides import Side
+from tic_daemon.compare.replay import Replay, replay_of
+from tic_daemon.compare.sides import Segments, Side, segments_of
 from tic_daemon.errors import CompareError
 
 MAX_BYTES: Final = 1 << 24
+_File = tuple[str, int, str]
 _RECEIPT: Final = ("host", "pid", "produced_at", "command")
 
 
@@ -48,6 +50,9 @@ class Claims:
         path_hits: how often each named path was taken.
         execution: recorded execution state by name.
         samples_policy: the version that sampled the tokens, where it is said.
+        replay: the receipt of a replay.
+        captures, forwards: how often a Graph was captured, and how many forward steps ran.
+        segments: by request, from which response position on each policy version sampled.
         criterion: SHA-256 of the criterion that was frozen with the run, or "".
     """
 
@@ -72,6 +77,10 @@ class Claims:
     execution: Mapping[str, str] | None = None
     criterion: str = ""
     samples_policy: str = ""
+    replay: Replay | None = None
+    captures: int | None = None
+    forwards: int | None = None
+    segments: Mapping[str, Segments] | None = None
 
     @property
     def zeros_proved(self) -> bool:
@@ -88,16 +97,30 @@ def claims(side: Side, manifest: Path | None = None) -> Claims:
     Raises:
         CompareError: a manifest is there and cannot be read.
     """
-    path = Path(side.path)
+    return claims_of(side.path, side.size, side.sha256, manifest)
+
+
+def claims_of(name: str, size: int, sha256: str, manifest: Path | None = None) -> Claims:
+    """What manifests say of a file or a directory.
+
+    Args:
+        size, sha256: of the file. No hash: nothing is held against the manifest's.
+        manifest: that names the file, if it is known and none of those beside it.
+
+    Raises:
+        CompareError: a manifest is there and cannot be read.
+    """
+    path = Path(name)
+    file = name, size, sha256
     own = path.with_name(path.name + ".meta.json")
     shared = manifest if manifest is not None and manifest != own else path.parent / "manifest.json"
     if own.exists():
-        return _claims(side, str(own), _load(own), {})
+        return _claims(file, str(own), _load(own), {})
     if not shared.exists():
         return Claims()
     whole = _load(shared)
     entry = _entry(whole, shared.parent, path)
-    return Claims() if entry is None else _claims(side, str(shared), entry, whole)
+    return Claims() if entry is None else _claims(file, str(shared), entry, whole)
 
 
 def _entry(whole: Mapping[str, Any], directory: Path, path: Path) -> Mapping[str, Any] | None:
@@ -126,7 +149,7 @@ def _load(path: Path) -> dict[str, Any]:
     return found
 
 
-def _claims(side: Side, source: str, entry: Mapping[str, Any], whole: Mapping[str, Any]) -> Claims:
+def _claims(file: _File, source: str, entry: Mapping[str, Any], whole: Mapping[str, Any]) -> Claims:
     def said(key: str) -> Any:
         return entry[key] if entry.get(key) is not None else whole.get(key)
 
@@ -139,27 +162,39 @@ def _claims(side: Side, source: str, entry: Mapping[str, Any], whole: Mapping[st
         return value if type(value) is int else None
 
     return Claims(
-        source, tuple(_gaps(side, source, entry)), text("run"), integer("step"), text("phase"), integer("rank"),
+        source, tuple(_gaps(file, source, entry)), text("run"), integer("step"), text("phase"), integer("rank"),
         text("repeat"), text("scope"), text("intervention"), text("policy_version"), text("input_sha256"),
         text("basis"),
         _receipt(entry.get("producer")), text("bypass") or "", integer("hook_count"), text("score_source") or "",
         text("negative_control") or "", _counts(said("path_hits")), _texts(said("execution")),
-        text("criterion_sha256") or "", text("samples_policy") or "",
+        text("criterion_sha256") or "", text("samples_policy") or "", replay_of(said("replay")),
+        integer("graph_captures"), integer("forward_steps"), _segments(said("policy_segments"), source),
     )  # fmt: skip
 
 
-def _gaps(side: Side, source: str, entry: Mapping[str, Any]) -> list[str]:
-    found = []
+def _gaps(file: _File, source: str, entry: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    path, own_size, own_digest = file
+    if not own_digest:
+        return found
     sizes = (entry.get("size"), entry.get("bytes"), entry.get("size_bytes"))
     size = next((value for value in sizes if value is not None), None)
     digest = entry.get("sha256") or entry.get("hash") or entry.get("digest")
     if isinstance(digest, str):
         digest = digest.lower().removeprefix("sha256:").removeprefix("sha-256:")
-    if size is not None and size != side.size:
-        found.append(f"{side.path} has {side.size} bytes, {source} says {size}")
-    if digest is not None and digest != side.sha256:
-        found.append(f"{side.path} has SHA-256 {side.sha256}, {source} says {digest}")
+    if size is not None and size != own_size:
+        found.append(f"{path} has {own_size} bytes, {source} says {size}")
+    if digest is not None and digest != own_digest:
+        found.append(f"{path} has SHA-256 {own_digest}, {source} says {digest}")
     return found
+
+
+def _segments(value: Any, source: str) -> dict[str, Segments] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise CompareError(f"{source}: policy_segments is no object of requests")
+    return {str(key): segments_of(own, f"{source}: policy_segments of {key!r}") for key, own in value.items()}
 
 
 def _receipt(value: Any) -> Receipt | None:

@@ -3,10 +3,10 @@
 safetensors and npz: arrays named `REQUEST/logprobs` and `REQUEST/mask`, and where there are any `REQUEST/tokens` and
 `REQUEST/prompt`. Their numbers are in their own type, so a claim on bits can be made.
 
-JSON lines: one object a request with `request_id`, `logprobs` and `response_mask`, and where there are any `token_ids`,
-`prompt_ids`, `group` and `policy`. `dtype` may say "float32": then numbers that float32 holds exactly are kept as
-float32 (`json_exact_f32`), since a float32 comes back whole from its decimal text. `null` is a value that is not
-finite, never a missing one.
+JSON lines: one object a request with `request_id`, `logprobs` and `response_mask`, and where there are any
+`token_ids`, `prompt_ids`, `group`, `policy` and `policy_segments`. `dtype` may say "float32": then numbers that
+float32 holds exactly are kept as float32 (`json_exact_f32`), since a float32 comes back whole from its decimal text.
+`null` is a value that is not finite, never a missing one.
 
 Sources: the format description of safetensors 0.4 (8 bytes of length, a JSON header, bytes); numpy.lib.format
 1.0 to 3.0.
@@ -27,7 +27,7 @@ import numpy as np
 
 from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.opened import Opened
-from tic_daemon.compare.sides import Held, Sequence, Tensor, in_order
+from tic_daemon.compare.sides import Held, Sequence, Tensor, in_order, segments_of
 from tic_daemon.compare.torchfile import Stored
 from tic_daemon.errors import CompareError
 
@@ -245,6 +245,9 @@ def jsonl(lines_: Iterable[Mapping[str, Any]], path: Path) -> tuple[Found, str]:
             raise CompareError(
                 f"{where} lacks request_id, logprobs or response_mask", "see docs/reference/compare.md for the keys"
             )
+        segments = (
+            segments_of(line["policy_segments"], f"{where}: policy_segments") if "policy_segments" in line else ()
+        )
         logprobs, exact = numbers(line["logprobs"], f"{where}: logprobs", float32=line.get("dtype") == "float32")
         all_exact &= exact and line.get("dtype") == "float32"
         found.append(
@@ -255,7 +258,8 @@ def jsonl(lines_: Iterable[Mapping[str, Any]], path: Path) -> tuple[Found, str]:
                 ids_of(line["token_ids"], f"{where}: token_ids") if "token_ids" in line else None,
                 ids_of(line["prompt_ids"], f"{where}: prompt_ids") if "prompt_ids" in line else None,
                 group=str(line.get("group", "")),
-                policy=versions(line.get("policy")),
+                policy=versions([version for _start, version in segments] or line.get("policy")),
+                segments=segments,
             )
         )
     return in_order(found), "json_exact_f32" if all_exact and found else "unknown"

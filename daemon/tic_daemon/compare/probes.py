@@ -50,6 +50,7 @@ class Trace:
         provenance: as of a `Side`: "native" if all hashes are of bytes in the tensors' own types.
         notes: what the reader left out or found odd, in words.
         refused: what makes the whole trace unfit, in words.
+        sha256, size: of the file; "" and 0 for a directory.
     """
 
     path: str
@@ -58,6 +59,8 @@ class Trace:
     provenance: str = "native"
     notes: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    sha256: str = ""
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from tic_daemon import __version__
+from tic_daemon.compare import replay, updates
 from tic_daemon.compare.blocks import Place
 from tic_daemon.compare.comparison import Comparison
 from tic_daemon.compare.figures import Figures
@@ -125,6 +126,7 @@ def _observed(found: Comparison) -> Json:
         "undefined": dict(own.undefined),
         "signs": asdict(found.signs) if found.signs else None,
         "noise": {own.side: asdict(own) for own in found.floors if own is not None},
+        "update": asdict(found.update) if found.update else None,
         "sequences": [asdict(row) for row in own.per_sequence],
     }
 
@@ -156,6 +158,9 @@ def proved(found: Comparison) -> list[str]:
     if found.facts.planted:
         words.append("the criterion judged a planted error FAIL through the same readers, types and program")
     words += noise_words(found)
+    words += updates.says(found.update, found.floors)
+    if found.claims_a.replay and found.claims_b.replay and not replay.unshown(found.claims_a, found.claims_b):
+        words.append("the replays are frozen: their weights are named, nothing was generated, no optimizer step ran")
     for own in found.signs.siblings if found.signs else ():
         if own.tokens and not own.mismatched:
             words.append(
@@ -183,6 +188,7 @@ def not_proven(found: Comparison) -> list[str]:
             words.append(f"{name}: unknown")
     if facts.producers is Relation.UNKNOWN:
         words.append("producers: no whole receipt of both sides")
+    words += [f"{word}: not shown" for word in facts.unshown]
     if facts.standing is Standing.CLEAR and not facts_clear(found):
         words.append("faults of the attempt: that there is none is declared")
     if facts.standing is Standing.UNKNOWN:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from tic_daemon.compare.elements import Bits, Element
+from tic_daemon.errors import CompareError
+
+Segments = tuple[tuple[int, str], ...]
+_PAIR = 2
 
 
 class Tensor(Protocol):
@@ -62,6 +66,7 @@ class Sequence:
         prompt_length: its length, where only that is known.
         group: what samples of one prompt share, or "".
         policy: versions of the policy that made the response, in order; empty where unknown.
+        segments: from which position on each version made it, where the dump or its manifest says so.
     """
 
     request: str
@@ -72,6 +77,24 @@ class Sequence:
     prompt_length: int | None = None
     group: str = ""
     policy: tuple[str, ...] = ()
+    segments: Segments = ()
+
+
+def segments_of(value: Any, where: str) -> Segments:
+    """Segments from JSON: [[first position, version], ...], in order, the first at 0.
+
+    Raises:
+        CompareError: it is something else.
+    """
+    found = []
+    for one in value if isinstance(value, list) else ():
+        if not isinstance(one, list) or len(one) != _PAIR or type(one[0]) is not int or type(one[1]) not in {str, int}:
+            break
+        found.append((one[0], str(one[1])))
+    starts = [start for start, _version in found]
+    if not found or len(found) != len(value) or starts[0] != 0 or starts != sorted(set(starts)):
+        raise CompareError(f"{where} is no list of [first position, version], in order and from 0 on")
+    return tuple(found)
 
 
 PROVENANCES = ("native", "json_exact_f32", "cast_f32", "unknown")

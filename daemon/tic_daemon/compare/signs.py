@@ -22,7 +22,7 @@ from tic_daemon.compare.align import Alignment, ids, token_digest
 from tic_daemon.compare.blocks import BLOCK
 from tic_daemon.compare.exact import ExactSum
 from tic_daemon.compare.figures import Figures
-from tic_daemon.compare.sides import Sequence, Side
+from tic_daemon.compare.sides import Segments, Sequence, Side
 from tic_daemon.compare.sweep import SHIFTS, Sweep
 
 LANES: Final = (16, 64, 256)
@@ -94,7 +94,7 @@ def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: in
     )
     siblings = tuple(found for name, side in (("A", a), ("B", b)) if (found := _siblings(name, side)) is not None)
     remarks = _remarks(figures, offsets, last_only, slope, lanes, siblings)
-    return Signs(offsets, last_only, slope, correlation, lanes, reach, _versions(figures), siblings, remarks)
+    return Signs(offsets, last_only, slope, correlation, lanes, reach, _versions(a, b, figures), siblings, remarks)
 
 
 def _offsets(sweep: Sweep, same_elements: bool) -> tuple[Offset, ...]:
@@ -140,22 +140,50 @@ def _lane(size: int, tokens: np.ndarray, differ: np.ndarray) -> Lane | None:
     return Lane(size, residue, int(differ[residue]), int(tokens[residue]), float(shares[residue] / (wrong / whole)))
 
 
-def _versions(figures: Figures) -> dict[str, tuple[int, int | None, float | None]]:
-    """Valid tokens, differing tokens and mean difference for each policy version, from the sequences' means."""
-    found: dict[str, tuple[int, int | None, float | None]] = {}
-    groups: dict[str, list[int]] = {}
-    for place, row in enumerate(figures.per_sequence):
-        if row.policy:
-            groups.setdefault("+".join(row.policy), []).append(place)
-    for version, places in sorted(groups.items()):
-        rows = [figures.per_sequence[place] for place in places]
-        valid = sum(row.valid for row in rows)
-        wrong = None if any(row.mismatched is None for row in rows) else sum(row.mismatched or 0 for row in rows)
+def _versions(a: Side, b: Side, figures: Figures) -> dict[str, tuple[int, int | None, float | None]]:
+    """Valid tokens, differing tokens and mean difference for each policy version: of sequences that one version made,
+    and of the segments of others, where the dump says where they begin."""
+    found: dict[str, list[_Share]] = {}
+    for row in figures.per_sequence:
+        one, other = a.sequences[row.request], b.sequences[row.request]
+        segments = one.segments or other.segments
+        if segments:
+            for version, share in _shares(one, other, segments):
+                found.setdefault(version, []).append(share)
+        elif row.policy:
+            total = None if row.mean_abs is None and row.valid else (row.mean_abs or 0.0) * row.valid
+            found.setdefault("+".join(row.policy), []).append((row.valid, row.mismatched, total))
+    return {version: _together(shares) for version, shares in sorted(found.items())}
+
+
+_Share = tuple[int, int | None, float | None]
+"""Valid tokens, differing ones, and the sum of abs(d)."""
+
+
+def _shares(one: Sequence, other: Sequence, segments: Segments) -> Iterator[tuple[str, _Share]]:
+    """The share of each segment of one response."""
+    bits, twin, mask = one.logprobs.bits(), other.logprobs.bits(), one.mask.bits() != 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.abs(other.logprobs.element.values(twin) - one.logprobs.element.values(bits))
+    same = one.logprobs.element is other.logprobs.element
+    ends = [start for start, _version in segments[1:]] + [len(mask)]
+    for (start, version), end in zip(segments, ends, strict=True):
+        own = mask[start:end]
         total = ExactSum()
-        total.add(np.array([(row.mean_abs or 0.0) * row.valid for row in rows]))
-        defined = valid and all(row.mean_abs is not None for row in rows)
-        found[version] = (valid, wrong, total.over(valid) if defined else None)
-    return found
+        total.add(gap[start:end][own])
+        wrong = int(np.count_nonzero((bits[start:end] != twin[start:end]) & own)) if same else None
+        yield version, (int(np.count_nonzero(own)), wrong, None if total.skipped else total.over(1))
+
+
+def _together(shares: list[_Share]) -> _Share:
+    """Of several shares: tokens, differing ones, and the mean difference."""
+    valid = sum(share[0] for share in shares)
+    wrong = None if any(share[1] is None for share in shares) else sum(share[1] or 0 for share in shares)
+    if not valid or any(share[2] is None for share in shares):
+        return valid, wrong, None
+    total = ExactSum()
+    total.add(np.array([share[2] for share in shares]))
+    return valid, wrong, total.over(valid)
 
 
 def _siblings(name: str, side: Side) -> Siblings | None:

@@ -9,6 +9,7 @@ directories   of SGLang (`sglang`), msprobe (`msprobe`), or `trace.jsonl` with t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,9 +64,11 @@ def _folder(path: Path) -> Trace:
 
 def _file(path: Path) -> Trace:
     with Opened(path) as file:
-        if bytes(file.read(0, min(file.size, 1))) == b"{":
-            return Trace(str(path), "lines", tuple(_lines(file)))
-        return _tensors(file)
+        lines = bytes(file.read(0, min(file.size, 1))) == b"{"
+        found = Trace(str(path), "lines", tuple(_lines(file))) if lines else _tensors(file)
+        found = replace(found, sha256=file.sha256(), size=file.size)
+        file.unchanged()
+        return found
 
 
 def _lines(file: Opened) -> list[Probe]:

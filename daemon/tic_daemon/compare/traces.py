@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tic_daemon.compare.manifests import claims_of
 from tic_daemon.compare.probes import NAMED, Key, Probe, Trace
+from tic_daemon.compare.replay import captured
 from tic_daemon.compare.tensors import TensorFigures, VocabFigures, tensor_figures, vocab_figures
 from tic_daemon.compare.trace_reading import read_trace
 
@@ -91,7 +93,7 @@ def compared(a: Trace, b: Trace) -> TraceComparison:
     """
     one, other = a.probes, b.probes
     by_key: Mapping[Key, Probe] = {probe.key: probe for probe in other}
-    unfit = [f"side A: {word}" for word in a.refused] + [f"side B: {word}" for word in b.refused]
+    unfit = [f"side {name}: {word}" for name, side in (("A", a), ("B", b)) for word in (*side.refused, *_said(side))]
     unfit = unfit or _unfit(one, other, by_key)
     requests = {probe.key[0] for probe in one}
     own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes)
@@ -122,6 +124,16 @@ def compared(a: Trace, b: Trace) -> TraceComparison:
             decided.add(request)
     first = found[0].key if found else None
     return TraceComparison((), len(one), len(requests), first, last_equal, tuple(found), *own)
+
+
+def _said(side: Trace) -> list[str]:
+    """What the manifest of a trace says against it: another file, or hooks that saw a capture and no replay.
+
+    Raises:
+        CompareError: a manifest is there and cannot be read.
+    """
+    said = claims_of(side.path, side.size, side.sha256)
+    return [*said.gaps, *captured(said)]
 
 
 def _unfit(one: tuple[Probe, ...], other: tuple[Probe, ...], by_key: Mapping[Key, Probe]) -> list[str]:

@@ -9,7 +9,7 @@ The rules are tried in order and the first that holds decides (docs/reference/co
  4  both sides are one thing                                                        INVALID
  5  a valid number is not finite                                                    FAIL
  6  a sequence of zeros, and no proof that they are real                            INVALID
- 7  the path that the criterion is about was not taken                              VACUOUS
+ 7  the path that the criterion is about was not taken, or nothing was changed      VACUOUS
     the recorded state is another than the declared one                             INVALID
  8  something that must be equal is not shown to be                                 no label: the measurement
  9  no criterion, or none shown to be older than the numbers                        no label: the measurement
@@ -104,6 +104,8 @@ class Facts:
         path: the path that the criterion names, or "". path_hits: how often it was taken; None where nothing tells.
         state_differs: how the recorded execution state differs from the declared one, or "".
         state_unknown: declared states that nothing recorded.
+        unexercised: why what was to be shown never happened (a replay's variable, an update), or "".
+        unshown: what a replay or an update does not show, in words.
         inputs, basis, policy: whether both sides say the same.
         goal, wanted_goal: what is compared for, what the criterion is for.
         bound: the criterion, or None. bound_shown: it is shown to be older than the first number.
@@ -132,6 +134,8 @@ class Facts:
     path_hits: int | None = None
     state_differs: str = ""
     state_unknown: tuple[str, ...] = ()
+    unexercised: str = ""
+    unshown: tuple[str, ...] = ()
     inputs: Relation = Relation.UNKNOWN
     basis: Relation = Relation.UNKNOWN
     policy: Relation = Relation.UNKNOWN
@@ -241,6 +245,8 @@ def _placeholder(facts: Facts) -> Verdict | None:
 def _path(facts: Facts) -> Verdict | None:
     if facts.path and facts.path_hits == 0:
         return Verdict(Label.VACUOUS, f"path {facts.path} was never taken", 7, ExitCode.INVALID)
+    if facts.unexercised:
+        return Verdict(Label.VACUOUS, facts.unexercised, 7, ExitCode.INVALID)
     if facts.state_differs:
         return _invalid(f"execution state: {facts.state_differs}", 7)
     return None
@@ -256,6 +262,7 @@ def _unshown(facts: Facts) -> Verdict | None:
         lacking.append("producers of equal bytes")
     if facts.standing is Standing.UNKNOWN:
         lacking.append("faults of the attempt")
+    lacking += facts.unshown
     if facts.bound is not None:
         if facts.path and facts.path_hits is None:
             lacking.append(f"hits of path {facts.path}")
