@@ -27,6 +27,8 @@ DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sampl
         config.WandbConfig,
         config.WandbRunConfig,
         config.ResultsConfig,
+        config.CompareConfig,
+        config.ComparisonConfig,
         config.SourceConfig,
         config.RunConfig,
     ],
@@ -44,6 +46,8 @@ def test_every_setting_is_documented(section: type) -> None:
         "gpu",
         "wandb",
         "results",
+        "compare",
+        "comparisons",
         "sources",
         "runs",
     }

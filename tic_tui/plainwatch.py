@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tic_daemon.errors import ConfigError, ConnectError, StoreError
 from tic_daemon.store import histories, plain
 from tic_daemon.store.reader import open_reader
+from tic_tui import comparing
 from tic_tui.age import day_and_clock
 from tic_tui.safe import safe
 from tic_tui.statenews import StateNews
@@ -105,6 +106,8 @@ class News:
         self._states: dict[str, tuple[str, str | None]] = {}
         self._wrong: set[str] = set()
         self._lacking: set[tuple[Any, ...]] = set()
+        self._compared: set[str] = set()
+        self._comparing: dict[str, str] = {}
         self._states_at = float("-inf")
         self._standing = ""
         self.position = ""
@@ -120,6 +123,7 @@ class News:
         list(self._standings())
         list(self._findings())
         list(self._gaps())
+        list(self._comparisons())
         list(self._run_states())
         list(self._state_changes())
 
@@ -140,6 +144,7 @@ class News:
         if first or changed or time.monotonic() - self._states_at >= STATES_S:
             yield from self._findings()
             yield from self._gaps()
+            yield from self._comparisons()
             yield from self._run_states()
             yield from self._state_changes()
 
@@ -284,6 +289,20 @@ class News:
             if known not in self._lacking and self._wanted(row):
                 self._lacking.add(known)
                 yield Event(row["first_seen_at"], "gap", row["run_id"], f"W&B: {histories.gap(row)}", row)
+
+    def _comparisons(self) -> Iterator[Event]:
+        """Dumps that were compared, what is under way, and what could not be."""
+        rows = self._ask(f"SELECT {comparing.COMPARISON} FROM comparisons ORDER BY observed_at, rec_id", gather="")  # noqa: S608
+        for row in rows:
+            if row["comparison_id"] not in self._compared and self._wanted(row):
+                self._compared.add(row["comparison_id"])
+                yield Event(row["observed_at"], "comparison", row["run_id"] or "", comparing.verdict(row), row)
+        waiting = self._ask(f"SELECT {comparing.QUEUE} FROM comparison_queue WHERE state <> 'waiting'", gather="")  # noqa: S608
+        now = {row["task"]: comparing.waits(row) for row in waiting}
+        for row in waiting:
+            if self._comparing.get(row["task"]) != now[row["task"]] and self._wanted(row):
+                yield Event(row["observed_at"], "comparing", row["run_id"] or "", now[row["task"]], row)
+        self._comparing = now
 
     def _state_changes(self) -> Iterator[Event]:
         """What processes told of their state and weights since it was asked last."""

@@ -17,7 +17,7 @@ from tic_daemon.evidence.exit_codes import ExitCode, worst
 from tic_daemon.store import histories, plain
 from tic_daemon.store.check import check, stale
 from tic_daemon.store.reader import Connection, Reader, open_reader
-from tic_tui import coverage, statetext
+from tic_tui import comparing, coverage, statetext
 from tic_tui.glyphs import Glyphs, choose
 from tic_tui.plainwatch import FINDING
 from tic_tui.sqlcmd import emit
@@ -187,6 +187,8 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         gather=histories.GATHERED,
     )
     held = asked.rows("SELECT run_id, state, count(*)::BIGINT AS artifacts FROM artifacts GROUP BY ALL")
+    compared = asked.rows(comparing.COUNTS)
+    queue = asked.rows(f"SELECT {comparing.QUEUE} FROM comparison_queue ORDER BY state, step NULLS LAST, side_a")  # noqa: S608
     marks = asked.rows(
         "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
         " ORDER BY marked_at DESC"
@@ -228,6 +230,8 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "wandb": [_without(row, "run_id") for row in told_of if row["run_id"] == name],
                 "wandb_gaps": [_without(row, "run_id") for row in lacks if row["run_id"] == name],
                 "artifacts": {row["state"]: row["artifacts"] for row in held if row["run_id"] == name},
+                "comparisons": [_without(row, "run_id") for row in compared if row["run_id"] == name],
+                "comparison_queue": [_without(row, "run_id") for row in queue if row["run_id"] == name],
                 "marks": [
                     _without(row, "run_id", "attempt")
                     for row in marks

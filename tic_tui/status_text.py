@@ -10,7 +10,7 @@ from tic_daemon.evidence.exit_codes import WORDS, ExitCode
 from tic_daemon.store import histories, plain
 from tic_daemon.store.check import stale
 from tic_daemon.store.reader import Connection
-from tic_tui import artifacts, coverage, statetext
+from tic_tui import artifacts, comparing, coverage, statetext
 from tic_tui.age import age, day_and_clock
 from tic_tui.glyphs import Glyphs
 from tic_tui.plural import plural
@@ -115,6 +115,11 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
         lines += _listed("W&B gaps", [safe(histories.gap(row)) for row in run["wandb_gaps"]], GAPS_SHOWN)
     if run["artifacts"]:
         lines.append(_field("artifacts", safe(artifacts.words(run["artifacts"]))))
+    if run["comparisons"]:
+        lines.append(_field("compared", safe(comparing.counts(run["comparisons"]))))
+    if run["comparison_queue"]:
+        told = [safe(line) for line in comparing.queue(run["comparison_queue"], GAPS_SHOWN)]
+        lines += _listed("comparing", told, GAPS_SHOWN + 2)
     lines += _listed("gaps", [_gap(gap, now) for gap in run["gaps"]], GAPS_SHOWN)
     lines += _listed("marks", [_mark(mark, now) for mark in run["marks"]], MARKS_SHOWN)
     return lines

@@ -6,11 +6,14 @@ The latest attempt counts: a person opens a new one after a fault, and what olde
         ended without closing it; unknown run; no record in the attempt; records, and none is evidence without a lock or
         a mark to explain it; or its logs are longer than what was read of them, and a fault may stand in the rest
     13  a fault locks the attempt
-    12  a person marked the run or the attempt; or marked records, and no evidence is left
+    10  a comparison of the attempt FAILs
+    11  one is INVALID or VACUOUS
+    12  one has no verdict; or a person marked the run or the attempt; or marked records, and no evidence is left
     14  bytes of the run's logs are lost, or cannot be read; or its results are not as their manifests say; or its W&B
         history has confirmed gaps
 
-So 0 is given for one record of evidence or more, and for nothing else. Codes 10 and 11 are verdicts on comparisons.
+So 0 is given for one record of evidence or more, and for nothing else. Of comparisons those count that are admissible,
+not marked and still of the files that were compared; traces and planted errors do not.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ LOST: Final = ("truncated", "vanished", "gzip_cut", "unreadable")
 WRONG: Final = (
     "artifact_missing", "artifact_differs", "artifact_changed", "artifact_refused", "artifact_unreadable",
     "manifest_malformed", "manifest_missing", "overwritten", "identity", "index_missing", "chat_only",
-    "result_unreadable",
+    "result_unreadable", "comparison_failed",
 )  # fmt: skip
 """Kinds that say that results are not what is said of them. The others say what nobody said: they lower nothing."""
 
@@ -95,7 +98,9 @@ def check(reader: Reader, run_id: str) -> tuple[int, list[str]]:
 def _judged(reader: _Asked, run_id: str, attempts: list[Row]) -> tuple[int, list[str]]:
     latest, older = attempts[-1], attempts[:-1]
     findings = _unread(reader, run_id)
-    findings += _no_evidence(latest)
+    compared = _compared(reader, run_id, latest["attempt"])
+    findings += _no_evidence(latest, compared)
+    findings += _verdicts(compared)
     findings += _lock(reader, run_id, latest)
     findings += _marks(reader, run_id, latest)
     findings += _gaps(reader, run_id)
@@ -115,14 +120,47 @@ def _told(run_id: str, findings: Findings, notes: list[str]) -> tuple[int, list[
 # -- what lowers a run
 
 
-def _no_evidence(latest: Row) -> Findings:
-    if latest["evidence"]:
+def _no_evidence(latest: Row, compared: list[Row]) -> Findings:
+    if latest["evidence"] or any(row["is_evidence"] for row in compared):
         return []
     if not latest["records"]:
-        return [(ExitCode.NO_EVIDENCE, f"attempt {latest['attempt']} has no mismatch record")]
+        beside = ", and no comparison of it is evidence" if compared else ""
+        return [(ExitCode.NO_EVIDENCE, f"attempt {latest['attempt']} has no mismatch record{beside}")]
     if latest["locked"] or latest["marked"] or latest["marked_records"]:
         return []  # there were numbers; why they do not count is said with the lock or the mark
     return [(ExitCode.NO_EVIDENCE, f"none of {latest['records']} records of attempt {latest['attempt']} is evidence")]
+
+
+def _compared(reader: _Asked, run_id: str, attempt: int) -> list[Row]:
+    """Comparisons of the attempt that count."""
+    return _ask(
+        reader,
+        "SELECT step, side_a, label, reason, exit_code, is_evidence FROM comparisons WHERE run_id = ? AND attempt = ?"
+        " AND kind = 'tokens' AND planted_error IS NULL"
+        " AND admissibility = 'admissible' AND NOT marked AND changed = ''"
+        " ORDER BY step NULLS LAST, side_a",
+        run_id, attempt,
+    )  # fmt: skip
+
+
+def _verdicts(compared: list[Row]) -> Findings:
+    """What comparisons say: their worst verdicts, each with the first that has it."""
+    found: Findings = []
+    for code, words in (
+        (ExitCode.FAIL, "FAIL"), (ExitCode.INVALID, "INVALID or VACUOUS"), (ExitCode.INCONCLUSIVE, "without a verdict"),
+    ):  # fmt: skip
+        rows = [row for row in compared if _code(row["label"]) is code]
+        if rows:
+            first = rows[0]
+            where = _clean(first["side_a"]) if first["step"] is None else f"step {first['step']}"
+            many = f"{_some(len(rows), 'comparison')} {words}"
+            found.append((code, f"{many}, the first of {where}: {_clean(first['reason'])}"))
+    return found
+
+
+def _code(label: str | None) -> ExitCode:
+    """The code of a verdict. Not the stored one: a lock that was known then is not asked here."""
+    return {None: ExitCode.INCONCLUSIVE, "PASS": ExitCode.WELL, "FAIL": ExitCode.FAIL}.get(label, ExitCode.INVALID)
 
 
 def _lock(reader: _Asked, run_id: str, latest: Row) -> Findings:
