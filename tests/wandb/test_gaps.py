@@ -284,6 +284,33 @@ def _slime(h: Histories) -> None:
     h.whole(server, 160, list(enumerate(served)), page=7, stored=False)
 
 
+def _untold(h: Histories) -> None:
+    """slime again: one of the processes leaves the step out of some rows, which are held against nothing."""
+    log, server = (
+        h.local("untold", "untold", mode="shared", framework="slime"),
+        h.api("untold", "untold", framework="slime"),
+    )
+    rows: list[dict[str, object]] = [
+        {"train/step": step, "train/train_rollout_logprob_abs_diff": 0.01 * step} for step in range(6)
+    ]
+    rows += [{"train/train_rollout_logprob_abs_diff": 0.5, "train/loss": 1.0} for _ in range(3)]
+    for number, row in enumerate(rows):
+        h.row(log, number, row, t=number)
+    h.whole(server, 100, list(enumerate(rows[:-1])))
+    h.whole(server, 160, list(enumerate(rows[:-1])), page=7, stored=False)
+
+
+def _empty_log(h: Histories) -> None:
+    """A local log without a record is as good as none: what the trainer printed is held against the server."""
+    h.source("wandb_local", "empty-log", "/w/wandb/run-20261130_000000-empty-log/run-empty-log.wandb")
+    server, console = h.api("empty-log", "empty-log"), h.source("file", "empty-log", console=True)
+    for step in range(12):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+    kept = [(step, verl(step)) for step in range(12) if step != 5]
+    h.whole(server, 100, kept)
+    h.whole(server, 160, kept, page=777, stored=False)
+
+
 def _partial(h: Histories) -> None:
     """The server lacks one key of step 3 and two of step 4; a null says no more than an absent key."""
     log, server = h.local("partial", "partial"), h.api("partial", "partial")
@@ -386,7 +413,7 @@ def _twice(h: Histories) -> None:
 
 PUTS = (
     _chunk, _young, _once, _killed, _resumed, _replayed, _ahead, _damaged, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
-    _slime, _partial, _values, _printed, _sparse, _thinned, _twice,
+    _slime, _untold, _empty_log, _partial, _values, _printed, _sparse, _thinned, _twice,
 )  # fmt: skip
 CHUNK = "server_lost_chunk"
 
@@ -414,6 +441,11 @@ CHUNK = "server_lost_chunk"
     ("no-account", [("unread", "wandb_api", 0, None, None, "no_account", False)]),
     ("prime", [("partial", "wandb_api", 7, 7, "perf/mfu", "server_lost_part", True)]),
     ("slime", [("missing", "wandb_api", 5, 5, None, "unknown", True)]),
+    ("untold", [
+        ("not_compared", "wandb_api", None, None, None, "no_step", False),
+        ("not_compared", "wandb_local", None, None, None, "no_step", False),
+    ]),
+    ("empty-log", [("missing", "wandb_api", 5, 5, None, "unknown", True)]),
     ("partial", [("partial", "wandb_api", 3, 4, "a", "server_lost_part", True), ("partial", "wandb_api", 4, 4, "b", "server_lost_part", True)]),
     ("values", [
         ("value_differs", "wandb_api", 1, 1, "big", "unknown", True), ("value_differs", "wandb_api", 2, 2, "one", "unknown", True),

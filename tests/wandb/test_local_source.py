@@ -259,8 +259,26 @@ def test_what_is_none_of_its_files_does_no_harm(daemon: Daemon, tmp_path: Path) 
     assert daemon.steps() == []
     told = {Path(row.path).parent.name.rpartition("-")[2]: row for row in daemon.sources.values()}
     assert told["secret"].state == "unreadable" and "gone" not in told
-    assert {gap.kind for gap in daemon.gaps()} <= {"wandb_damaged", "wandb_unfinished"} and daemon.gaps()
+    assert {gap.kind for gap in daemon.gaps()} <= {"wandb_damaged", "wandb_unfinished", "wandb_empty"}
+    assert "wandb_damaged" in {gap.kind for gap in daemon.gaps()}
     assert not [d for d in daemon.deltas if d.source.path == str(empty) and d.events]
+
+
+def test_a_log_without_a_byte_is_told_until_it_gets_some(
+    real_logs: RealLogs, daemon: Daemon, daemons: list[Daemon], tmp_path: Path
+) -> None:
+    path = in_directory(tmp_path, "empty")
+    daemon.read(path)
+    assert not daemon.gaps()  # it may just have been made
+    daemon.read(path, last=True)
+    assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in daemon.gaps()] == [("wandb_empty", 0, 0)]
+    again = daemon.again()
+    daemons.append(again)
+    again.read(path, last=True)
+    assert [gap.kind for gap in again.gaps()] in ([], ["wandb_empty"])  # it stands, and may be said again
+    path.write_bytes(real_logs.killed.read_bytes())
+    again.read(path, last=True)
+    assert "wandb_empty" not in {gap.kind for gap in again.gaps()} and again.steps()
 
 
 def test_a_record_that_is_too_long_is_passed_over(

@@ -55,7 +55,20 @@ def test_keys_are_told_again_only_when_they_change() -> None:
 
 
 def test_the_other_messages_come_through() -> None:
-    run = RunTold("e/p/r", "n", "running", datetime(2026, 1, 2, 3, 4), None, -1, 0, "{}", '{"a": 1}', "0.31.0", "abc")
+    run = RunTold(
+        "e/p/r",
+        "n",
+        "running",
+        datetime(2026, 1, 2, 3, 4),
+        None,
+        -1,
+        0,
+        "{}",
+        '{"a": 1}',
+        "0.31.0",
+        "abc",
+        datetime(2026, 1, 2, 4),
+    )
     for message in (Hello("0.31.0", "http://x"), run, Begun(5, 700), PageTold(700), Ended("cut", "", 700)):
         assert Decoder().message(Encoder().line(message)) == message
 

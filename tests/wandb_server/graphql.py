@@ -132,7 +132,7 @@ def _run(server: WandbServer, run: Run, _variables: Variables) -> dict[str, Any]
     return {
         "projectId": "1", "id": f"id-{run.name}", "tags": [], "name": run.name, "displayName": run.display_name,
         "sweepName": None, "state": run.state, "config": run.config, "group": None, "jobType": None, "commit": None,
-        "readOnly": False, "createdAt": "2026-01-02T03:04:05", "heartbeatAt": "2026-01-02T03:04:05",
+        "readOnly": False, "createdAt": "2026-01-02T03:04:05", "heartbeatAt": run.heartbeat_at,
         "description": None, "notes": None, "systemMetrics": "{}", "summaryMetrics": run.summary(),
         "historyLineCount": run.count(), "user": {"name": server.entity, "username": server.entity},
         "historyKeys": run.history_keys(),

@@ -11,6 +11,7 @@ import json
 import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +48,7 @@ class Run:
         self.state = "running"
         self.exit_code: int | None = None
         self.heartbeats = 0
+        self.heartbeat_at = _now()
         self.exports: list[bytes] = []
         self.exported: set[int] = set()
         self.nan_as = "bare"
@@ -72,6 +74,7 @@ class Run:
         """Appends rows as if they had been uploaded."""
         with self.lock:
             self._version += 1
+            self.heartbeat_at = _now()
             lines = self.lines.setdefault(writer, {})
             start = max(lines, default=-1) + 1
             lines.update({start + n: json.dumps(row) for n, row in enumerate(rows)})
@@ -80,6 +83,7 @@ class Run:
         """One request of file_stream."""
         with self.lock:
             self.heartbeats += 1
+            self.heartbeat_at = _now()
             self._version += 1
             for name, part in request.get("files", {}).items():
                 content = {int(part["offset"]) + n: line for n, line in enumerate(part["content"])}
@@ -211,6 +215,10 @@ def parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     out = io.BytesIO()
     pq.write_table(pa.table(columns), out, row_group_size=1000)
     return out.getvalue()
+
+
+def _now() -> str:
+    return datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def _spelt(value: Any, nan_as: str) -> Any:

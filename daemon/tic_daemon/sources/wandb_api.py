@@ -201,6 +201,8 @@ class WandbApi:
                 self._cursors.pop((number, self._generation(number)), None),
                 self._stored.pop(number, ()),
                 self._config.grace_s,
+                self._config.keys,
+                self._config.framework,
             )
             return target
 
@@ -208,10 +210,10 @@ class WandbApi:
         return self._sources[number].generation if number in self._sources else 0
 
     def _stir(self, path: str) -> None:
-        """A run that was over and gets more: it is read at its usual pace again."""
+        """A run that was over, or did not move, and gets more: it is read at its usual pace again."""
         with self._lock:
             target = self._targets.get(path)
-            if target is not None and target.final:
+            if target is not None and (target.stir() or target.final):
                 target.final = False
                 self._due[path] = min(self._due.get(path, 0.0), time.monotonic() + self._config.every_s)
                 self._lock.notify_all()
@@ -357,7 +359,7 @@ class WandbApi:
             elif after != "ok":
                 pause = min(RETRY_S, self._config.every_s * 2 ** min(fails - 1, 10))
             else:
-                pause = REST_S if self._rests(target) else self._config.every_s
+                pause = REST_S if self._rests(target) else target.pause(self._config.every_s, REST_S)
             self._due[target.path] = time.monotonic() + pause
         if after == "no_account":
             self._say(f"W&B histories are not read through the API: {(two or one).detail}")

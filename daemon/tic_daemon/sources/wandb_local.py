@@ -400,7 +400,9 @@ class _Log(_Followed):
         if events:
             self._transcript, self._torn = None, None
         rest = look.size - self._bytes.offset
-        waits = rest > 0 and (new or (torn and self._torn != (self._bytes.offset, look.size)))
+        # A log without a byte is told of like one without its end: the client writes its header at once.
+        unsaid = torn and self._torn != (self._bytes.offset, look.size)
+        waits = (rest > 0 and (new or unsaid)) or (look.size == 0 and unsaid)
         if not events and not waits and directories.beside(self.path) == self._beside:
             self._say_state()
             return False
@@ -493,6 +495,9 @@ class _Log(_Followed):
             if torn and rest > 0:
                 detail = "the log ends within a record or a damaged block; it is read on when it grows"
                 provisional = (self._gap("wandb_unfinished", self._bytes.offset, look.size, detail),)
+            elif torn and look.size == 0:
+                detail = "the log is empty: the client wrote nothing, or it was lost; it is read when it grows"
+                provisional = (self._gap("wandb_empty", 0, 0, detail),)
         self.ended = transcript.ended and rest == 0
         mark = (self._bytes.offset, look.size) if provisional else None
         if events or read or mark != self._torn:

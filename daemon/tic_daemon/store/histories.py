@@ -36,6 +36,7 @@ PLACES: Final[Mapping[str, str]] = {
 }  # fmt: skip
 KINDS: Final[Mapping[str, str]] = {
     "value_differs": "value differs", "out_of_order": "out of order", "not_synced": "not synced",
+    "not_compared": "not compared",
 }  # fmt: skip
 Row = Mapping[str, Any]
 

@@ -204,6 +204,7 @@ def _facts(run: Any, path: str) -> RunTold:
         summary=_json(attrs.get("summaryMetrics")),
         writer_version=str(own.get("cli_version") or ""),
         git_commit=str(attrs.get("commit") or ""),
+        heartbeat_at=_time(attrs.get("heartbeatAt")),
     )
 
 

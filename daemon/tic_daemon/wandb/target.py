@@ -22,8 +22,10 @@ from tic_daemon.scan.events import At
 from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow, source_id
 from tic_daemon.wandb.events import WandbEvent, WandbRead, WandbRow, WandbRun, last_logged
 from tic_daemon.wandb.judging import Reading, confirmed, settle, why_blind, why_doubted
+from tic_daemon.wandb.keys import Keys, built_in
 from tic_daemon.wandb.ranges import Ranges
 from tic_daemon.wandb.spooled import Begin, End, Spooled
+from tic_daemon.wandb.stepping import Stepping
 from tic_daemon.wandb.wire import Begun, Ended, Hello, Message, PageTold, RowTold, RunTold
 
 KIND: Final = "wandb_api"
@@ -38,6 +40,12 @@ def utcnow() -> datetime:
     """Now as the store keeps times: naive UTC."""
     return datetime.now(UTC).replace(tzinfo=None)
 
+
+STILL_S: Final = 90.0
+"""A run is read at its usual pace until nothing of it has changed for so long: three heartbeats of a client."""
+STILL_PART: Final = 0.1
+"""Then it is read again after this part of the time for which it has not moved: one that the server calls running for
+ever costs ever less, and one that goes on after an hour is read within six minutes."""
 
 _SURE: Final = {"": 0, "wandb": 1, "path": 2, "config": 3}
 """Who says whose a run is, and how surely."""
@@ -62,6 +70,7 @@ class Target:
     Args:
         host: as in all rows. stored: (_step, digest) of the rows that the store has of it.
         grace_s: a step that is missing for less long may be under way.
+        keys, framework: which key is the training step, and whose they are if tic.toml names it.
     """
 
     def __init__(
@@ -72,6 +81,8 @@ class Target:
         cursor: CursorRow | None = None,
         stored: Iterable[tuple[int | None, str]] = (),
         grace_s: float = 0.0,
+        keys: Keys | None = None,
+        framework: str = "",
     ) -> None:
         self.path = named.path
         number = source_id(host, KIND, named.path)
@@ -97,7 +108,11 @@ class Target:
         self.grace_s = grace_s
         self.ends: list[tuple[float, int]] = []
         self.turn = 0
+        self._steps = Stepping(keys or built_in(), framework)
         self.ended_at: float | None = None
+        self.moved_at = time.time()
+        self._beat: datetime | None = None
+        self._same_since = self.moved_at
 
     def _name(self) -> None:
         """Takes over whose the run is, if that was not known, or if tic.toml says it."""
@@ -111,24 +126,28 @@ class Target:
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
-    def place(self, stamp: datetime | None = None) -> At:
+    def place(self, stamp: datetime | None = None, step: int | None = None) -> At:
         """The next place in this source."""
         self.count += 1
         return At(
-            self.count - 1, 1, self.count, stamp=stamp, stamp_res_us=1 if stamp else 0, stamp_utc=stamp is not None
-        )
+            self.count - 1, 1, self.count, stamp=stamp, stamp_res_us=1 if stamp else 0, stamp_utc=stamp is not None,
+            step=step,
+        )  # fmt: skip
 
     def row(self, told: RowTold, read_id: str) -> WandbRow | None:
         """A row as an event; None if the store has it."""
         row = told.row
+        step = self._steps.take(row)
         key = (row.wandb_step, told.digest)
         if key in self.held:
             return None
         self.held.add(key)
+        if self._beat is None:
+            self._moves()  # else the heartbeat says when
         if row.wandb_step is not None and row.wandb_step >= 0:
             self.known.add(row.wandb_step)
         return WandbRow(
-            self.place(row.at),
+            self.place(row.at, step),
             row.wandb_step,
             row.row_no,
             row.writer,
@@ -140,6 +159,7 @@ class Target:
 
     def run(self, told: RunTold) -> WandbRun | None:
         """What the server says of the run; None if it says what it said last."""
+        self._hear(told.heartbeat_at)
         self.state = told.state
         entity, project, wandb_id = self.path.split("/")
         event = WandbRun(
@@ -152,6 +172,35 @@ class Target:
             return None
         self.told = digest
         return replace(event, at=self.place())
+
+    # --- movement ----------------------------------------------------------------------------------------------------
+
+    def _hear(self, beat: datetime | None) -> None:
+        """The heartbeat as it was told: the server's clock may be another, so that what counts is that it changed."""
+        if beat is not None and self._beat is None:
+            self.moved_at = min(time.time(), beat.replace(tzinfo=UTC).timestamp())
+        elif beat != self._beat:
+            self._moves()
+        self._beat = beat
+
+    def _moves(self) -> None:
+        self.moved_at = self._same_since = time.time()
+
+    def stir(self) -> bool:
+        """Something else than a reading shows that the run goes on. Whether it was taken for one that does not."""
+        slow = self._slow
+        self._moves()
+        return slow
+
+    def pause(self, every_s: float, longest_s: float) -> float:
+        """Seconds until it should be read again."""
+        if not self._slow:
+            return every_s
+        return max(every_s, min(longest_s, (time.time() - self.moved_at) * STILL_PART))
+
+    @property
+    def _slow(self) -> bool:
+        return time.time() - self._same_since >= STILL_S
 
     def delta(self, events: Sequence[WandbEvent], *, error: str = "", read: int = 0) -> SourceDelta:
         """Events with the cursor that says that they are stored."""

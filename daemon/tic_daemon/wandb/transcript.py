@@ -23,16 +23,15 @@ from tic_daemon.wandb import records
 from tic_daemon.wandb.directories import Beside, RunFile
 from tic_daemon.wandb.events import WandbEvent, WandbRun, row_event
 from tic_daemon.wandb.framing import Frame
-from tic_daemon.wandb.history import STEP_KEY, HistoryRow, history_row, step_of
+from tic_daemon.wandb.history import history_row
 from tic_daemon.wandb.keys import Keys
+from tic_daemon.wandb.stepping import Stepping
 
 SUMMARY_S: Final = 300.0
 _SUMMARY_KIB_S: Final = 5.0
 """More seconds between two summaries for each KiB of one."""
 MOST: Final = 1 << 20
 """Characters of a configuration or summary: each change of it is a row of its own."""
-_LOOKS: Final = 50
-"""How often the keys of a log are held against the frameworks' before it counts as one of none."""
 RULE: Final = "wandb/history"
 
 Told = WandbEvent | StepEvent | Gap
@@ -46,8 +45,8 @@ class Transcript:
     """
 
     def __init__(self, file: RunFile, keys: Keys, framework: str = "") -> None:
-        self._file, self._keys = file, keys
-        self.framework = framework
+        self._file = file
+        self._steps = Stepping(keys, framework)
         self.records = 0
         self.rows = 0
         self.ended = False
@@ -55,8 +54,6 @@ class Transcript:
         self._run: Any = None
         self._config: dict[str, Any] = {}
         self._summary: dict[str, str] = {}
-        self._names: set[str] = set()
-        self._looks = 0
         self._shared = self._offline = False
         self._writer = self._client = self._commit = ""
         self._exit: tuple[int, float | None] | None = None
@@ -98,7 +95,7 @@ class Transcript:
             at, f"{entity}/{project}/{wandb_id}" if entity and project else "", wandb_id, entity, project,
             str(run.display_name) if run is not None else "", mode, file.directory, self._row_writer,
             records.time_of(run.start_time) if run is not None else None, starting, state, code, runtime,
-            _json(without_credentials(config)), self._summary_json(), self._client, self.framework, self._commit,
+            _json(without_credentials(config)), self._summary_json(), self._client, self._steps.framework, self._commit,
             self.beside.synced,
         )  # fmt: skip
 
@@ -109,9 +106,9 @@ class Transcript:
     def _history(self, at: At, message: Any) -> list[Told]:
         row = history_row(records.values(message), self.rows, self._row_writer)
         self.rows += 1
-        self._look_for_framework(row)
-        known = row.at is not None
-        step = self._training_step(row)
+        known, framework = row.at is not None, self._steps.framework
+        step = self._steps.take(row)
+        self._dirty = self._dirty or self._steps.framework != framework
         at = replace(at, stamp=row.at, stamp_utc=known, stamp_res_us=int(known), step=step)
         told: list[Told] = []
         if self._dirty or self._summary_due(row.at):
@@ -162,24 +159,6 @@ class Transcript:
         self._client = self._client or message.cli_version
         self._shared = self._shared or message.feature.shared_mode
         self._offline = self._offline or message.feature.offline
-
-    def _look_for_framework(self, row: HistoryRow) -> None:
-        if self.framework or self._looks >= _LOOKS:
-            return
-        names = {value.key for value in row.values}
-        if not names <= self._names:
-            self._looks += 1
-            self._names |= names
-            self.framework = self._keys.framework(self._names)
-            self._dirty = self._dirty or bool(self.framework)
-
-    def _training_step(self, row: HistoryRow) -> int | None:
-        if not self.framework:
-            return None
-        axis = self._keys.main(self.framework)
-        if axis == STEP_KEY:
-            return row.wandb_step
-        return step_of(next((value for value in row.values if value.key == axis), None))
 
     def _summary_due(self, at: datetime | None) -> bool:
         if at is None or self._told_at is None:

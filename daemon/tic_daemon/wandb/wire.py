@@ -72,7 +72,10 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class RunTold:
-    """A run as the server tells it; `last_step` -1 where it names none. `config`, `summary`: JSON without secrets."""
+    """A run as the server tells it; `last_step` -1 where it names none. `config`, `summary`: JSON without secrets.
+
+    `heartbeat_at`: when the run's client was last heard, naive UTC by the server's clock; None: it does not say.
+    """
 
     path: str
     name: str
@@ -85,6 +88,7 @@ class RunTold:
     summary: str
     writer_version: str
     git_commit: str
+    heartbeat_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,8 @@ class Encoder:
             return self._row(message)
         fields: dict[str, Any] = {"m": type(message).__name__, **asdict(message)}
         if isinstance(message, RunTold):
-            fields["created_at"] = message.created_at.isoformat() if message.created_at else None
+            for name in ("created_at", "heartbeat_at"):
+                fields[name] = fields[name].isoformat() if fields[name] else None
         return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
     def _row(self, told: RowTold) -> bytes:
@@ -226,13 +231,13 @@ def _told(fields: Mapping[str, Any]) -> Message:
         return Ended(fields["outcome"], _text(fields["detail"]), _int(fields["next_step"]))
     if what != "RunTold":
         raise WireError("no such message")
-    created, count = fields["created_at"], fields["line_count"]
+    count = fields["line_count"]
     return RunTold(
         _text(fields["path"]), _text(fields["name"]), _text(fields["state"]),
-        None if created is None else _naive(datetime.fromisoformat(created)),
+        _moment(fields["created_at"]),
         None if count is None else _int(count), _int(fields["last_step"]), _int(fields["keys"]),
         _json_text(fields["config"]), _json_text(fields["summary"]),
-        _text(fields["writer_version"]), _text(fields["git_commit"]),
+        _text(fields["writer_version"]), _text(fields["git_commit"]), _moment(fields.get("heartbeat_at")),
     )  # fmt: skip
 
 
@@ -255,5 +260,8 @@ def _json_text(given: object) -> str:
     return given
 
 
-def _naive(moment: datetime) -> datetime:
+def _moment(given: str | None) -> datetime | None:
+    if given is None:
+        return None
+    moment = datetime.fromisoformat(given)
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

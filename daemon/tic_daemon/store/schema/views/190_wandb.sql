@@ -15,6 +15,7 @@ SELECT g.run_id, g.attempt, k.kind, g.source, g.first_step, g.last_step, nullif(
     CASE WHEN k.kind = 'pending' AND g.cause = 'ended_before_flush' THEN 'under_way' ELSE g.cause END AS cause,
     CASE k.kind
         WHEN 'not_synced' THEN 'an offline run, never synced: nothing can be missing yet'
+        WHEN 'not_compared' THEN 'several processes write the run, and these rows tell no training step: they are held against nothing'
         WHEN 'unread' THEN CASE g.cause WHEN 'no_account' THEN 'no W&B account here: the server was not asked'
             WHEN 'read_short' THEN 'our own last reading was short'
             WHEN 'error' THEN 'the last reading failed' WHEN 'timeout' THEN 'the last reading did not end in time'

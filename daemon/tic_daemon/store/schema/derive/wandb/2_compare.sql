@@ -6,7 +6,8 @@ CREATE OR REPLACE TEMP TABLE t_wandb_source_ AS
 SELECT l.source_id, l.kind, l.framework, l.shared, l.main, p.run_id, p.attempt,
     coalesce(nullif(r.wandb_id, ''), nullif(CASE l.kind WHEN 'wandb_api' THEN split_part(b.path, '/', 3)
         ELSE regexp_extract(b.path, '(?:^|/)run-([^/]*)[.]wandb$', 1) END, ''), 'source ' || l.source_id) AS wid, coalesce(r.mode, '') AS mode, coalesce(r.state, '') AS state,
-    coalesce(r.directory, '') AS directory, r.started_at, r.starting_step, r.exit_code
+    coalesce(r.directory, '') AS directory, r.started_at, r.starting_step, r.exit_code,
+    r.source_id IS NOT NULL OR l.source_id IN (SELECT source_id FROM d_wandb_unit) AS told
 FROM d_wandb_source l
 JOIN b_source b ON b.source_id = l.source_id
 JOIN (SELECT source_id, arg_max(run_id, (generation, from_off)) AS run_id, max(lo_attempt) AS attempt FROM t_place GROUP BY source_id) p

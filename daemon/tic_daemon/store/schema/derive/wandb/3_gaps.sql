@@ -49,7 +49,7 @@ WHERE g.side = 'wandb_api';
 -- What each history has of the run: local logs, readings, and how it ended.
 CREATE OR REPLACE TEMP TABLE t_wandb_life_ AS
 SELECT s.run_id, s.wid, max(s.attempt) AS attempt, any_value(s.main) AS main, bool_or(s.shared) AS shared,
-    count(*) FILTER (s.kind = 'wandb_local') AS logs,
+    count(*) FILTER (s.kind = 'wandb_local' AND s.told) AS logs, -- one without a record is as good as none
     bool_and(s.mode = 'offline') FILTER (s.kind = 'wandb_local') AS offline,
     coalesce(arg_max(s.state, coalesce(s.started_at, TIMESTAMP '1970-01-01')) FILTER (s.kind = 'wandb_local'), '') IN ('finished', 'failed') AS closed,
     bool_or(s.kind = 'wandb_api' AND s.state IN ('finished', 'failed', 'crashed', 'killed')) AS over,
@@ -370,6 +370,12 @@ SELECT f.run_id, f.attempt, f.wid, 'not_synced', 'wandb_api', f.main, min(g.step
 FROM t_wandb_life_ f JOIN t_wandb_group_ g ON g.run_id = f.run_id AND g.wid = f.wid AND g.axis = f.main AND g.side = 'wandb_local'
 WHERE coalesce(f.offline, false) AND NOT EXISTS (SELECT 1 FROM t_wandb_group_ a WHERE a.run_id = f.run_id AND a.wid = f.wid AND a.side = 'wandb_api')
 GROUP BY f.run_id, f.attempt, f.wid, f.main
+UNION ALL
+-- Rows that tell no training step, in shared mode: which rows of another source are theirs nobody can say.
+SELECT s.run_id, max(s.attempt), s.wid, 'not_compared', s.kind, u.axis, NULL, NULL, NULL, '', 'no_step', '',
+    count(*) || ' rows with ' || sum(u.keys) || ' values tell no ' || u.axis, 0, false, NULL, min(u.told_at)
+FROM d_wandb_unit u JOIN t_wandb_source_ s ON s.source_id = u.source_id
+WHERE u.step IS NULL GROUP BY s.run_id, s.wid, s.kind, u.axis
 UNION ALL
 -- The last reading, if it failed.
 SELECT run_id, attempt, wid, 'unread', 'wandb_api', '_step', asked_first, asked_last, NULL, '', outcome, 'wandb_api', coalesce(detail, ''), 0, false, NULL, began_at
