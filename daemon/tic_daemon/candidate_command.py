@@ -28,7 +28,12 @@ def add_parsers(commands: Commands[argparse.ArgumentParser]) -> None:
     declare.add_argument("run_id", metavar="RUN")
     declare.add_argument("--name", default="", help="what people call it")
     declare.add_argument("--parent", default="", metavar="CANDIDATE", help="what it was made from")
-    declare.add_argument("--fields", type=Path, metavar="FILE", help='TOML: NAME = "VALUE" for fields of the closure')
+    declare.add_argument(
+        "--fields",
+        type=Path,
+        metavar="FILE",
+        help='TOML: "NAME" = "VALUE" for fields that the run record does not show',
+    )
     declare.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a field of the closure")
     declare.add_argument(
         "--changed", action="append", default=[], metavar="FIELD", help="this changed too, though it reads the same"
@@ -58,9 +63,10 @@ def _declare(args: argparse.Namespace) -> int:
     try:
         known = said.rows(reader, "SELECT candidate_id, name, run_ids FROM candidates")
         parent = said.one(reader, "candidates", "candidate_id", "name", args.parent) if args.parent else None
+        recorded = _recorded(reader, args.run_id)
     finally:
         reader.close()
-    found = _closure({**_file_fields(args.fields), **_set_fields(args.set)})
+    found = _closure(_together(recorded, {**_file_fields(args.fields), **_set_fields(args.set)}))
     for row in known:
         if args.run_id in row["run_ids"] and row["candidate_id"] != found.sha256:
             raise TicError(
@@ -93,6 +99,28 @@ def _declare(args: argparse.Namespace) -> int:
         "\n".join(lines),
     )
     return 0
+
+
+def _recorded(reader: Reader, run_id: str) -> dict[str, str]:
+    """What the run's record says of the fields of a closure; empty if the run is not known yet."""
+    found = said.rows(reader, "SELECT field, value, same_value FROM run_records WHERE run_id = ?", [run_id])
+    values = {str(row["field"]): str(row["same_value"] or row["value"]) for row in found if row["value"]}
+    return {
+        name: value if len(value) <= closure.VALUE else f"sha256:{hashlib.sha256(value.encode()).hexdigest()}"
+        for name, value in values.items()
+        if name in closure.NAMES.recorded and value != closure.UNKNOWN
+    }
+
+
+def _together(recorded: Mapping[str, str], declared: Mapping[str, str]) -> dict[str, str]:
+    """Both: what is declared fills in what the record does not know, and never contradicts it."""
+    for name, value in declared.items():
+        if name in recorded and value.strip().lower() != recorded[name].lower():
+            raise TicError(
+                f"{name}: {value} contradicts the run's record, which says {recorded[name]}",
+                "leave it out: a declaration fills in what nothing shows",
+            )
+    return {**declared, **recorded}
 
 
 def _since(parent: Mapping[str, Any], found: closure.Closure, more: Sequence[str]) -> dict[str, Any]:
@@ -137,7 +165,7 @@ def _set_fields(said: Sequence[str]) -> dict[str, str]:
     pairs = [one.partition("=") for one in said]
     wrong = next((name for name, equals, _ in pairs if not equals), None)
     if wrong is not None:
-        raise TicError(f"--set {wrong} is not NAME=VALUE", "e.g. --set graph=FULL")
+        raise TicError(f"--set {wrong} is not NAME=VALUE", "e.g. --set update.export=merged")
     return {name: value for name, _, value in pairs}
 
 

@@ -11,6 +11,8 @@
     criterion freeze a criterion before the run; replace it; list them
     candidate say what a run executes; list candidates
     exempt    carry a parent's pass over, with the closure that shows it
+    gates     how candidates stand at the five gates
+    evidence  the evidence of the ledger; supersede it, or class a failure
     case      case records with their six parts
     baseline  baselines, reviewed or pending review
     verify    walk the ledger's chain, receipts and artifacts; name the first break
@@ -105,6 +107,7 @@ def parser() -> argparse.ArgumentParser:
     from tic_daemon import (  # noqa: PLC0415  loaded only when needed
         candidate_command,
         compare_command,
+        gates_command,
         ledger_commands,
         people_commands,
         record_command,
@@ -120,6 +123,7 @@ def parser() -> argparse.ArgumentParser:
     store_commands.add_parsers(commands)
     ledger_commands.add_parsers(commands)
     candidate_command.add_parsers(commands)
+    gates_command.add_parsers(commands)
     verify_command.add_parser(commands)
     wandb_command.add_parser(commands)
     rules_command.add_parser(commands)

@@ -60,14 +60,20 @@ def one(reader: Reader, view: str, key: str, also: str, name: str) -> dict[str, 
     return begun[0]
 
 
-def rows(reader: Reader, sql: str) -> list[dict[str, Any]]:
-    found = reader.query(sql, timeout_s=TIMEOUT_S)
+def rows(reader: Reader, sql: str, params: Sequence[object] = ()) -> list[dict[str, Any]]:
+    """Rows of a query over all stores, as mappings.
+
+    Raises:
+        TicError: a store cannot be read: what it holds would be left out.
+    """
+    found = reader.query(sql, params, timeout_s=TIMEOUT_S)
     if found.missing:
         raise TicError(f"not all stores can be read: {'; '.join(found.missing)}", "what they hold would be left out")
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
 def rows_at(at: str, sql: str) -> list[dict[str, Any]]:
+    """The same of what the user named."""
     reader = open_reader(at)
     try:
         return rows(reader, sql)

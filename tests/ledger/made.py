@@ -40,7 +40,7 @@ def declared(
     name: str, number: int = 0, *, run: str = "", parent: str = "", fields: dict[str, str] | None = None, **body: Any
 ) -> Entry:
     """A candidate."""
-    found = closure.of(fields if fields is not None else {"layers": name})
+    found = closure.of(fields if fields is not None else {"object.layers": name})
     said = {"name": name, "fields": dict(found.fields), **body}
     return entry("candidate", number, candidate=found.sha256, run_id=run, target=parent, body=said)
 

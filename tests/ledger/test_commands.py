@@ -26,15 +26,17 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert cli.main(["watch", "--once", str(root)]) == 0
     (root / "c.toml").write_text(BITWISE)
     (root / "d.toml").write_text(MAE)
-    (root / "fields.toml").write_text('layers = "0-3"\nquantization = "bf16"\nlifecycle = "sleep, wake"\n')
+    (root / "fields.toml").write_text(
+        '"object.layers" = "0-3"\n"rollout.quantization" = "bf16"\n"rollout.lifecycle" = "sleep, wake"\n'
+    )
     (root / "closure.txt").write_text("what the change reaches\n")
     fields = ["--fields", str(root / "fields.toml")]
     spooled(root, "criterion", "freeze", str(root / "c.toml"))
     spooled(root, "criterion", "freeze", str(root / "c.toml"))
     said(root, "candidate", "declare", "r1", "--name", "base", *fields)
     spooled(root, "criterion", "replace", sha(BITWISE)[:8], str(root / "d.toml"), "--reason", "a budget is enough")
-    spooled(root, "candidate", "declare", "r3", "--name", "beside", "--set", "layers=9")
-    fp8 = ["--set", "quantization=fp8", "--set", "moe=grouped", "--policy-content-id", "w7"]
+    spooled(root, "candidate", "declare", "r3", "--name", "beside", "--set", "object.layers=9")
+    fp8 = ["--set", "rollout.quantization=fp8", "--set", "kernel.moe=grouped", "--policy-content-id", "w7"]
     said(root, "candidate", "declare", "r2", "--name", "fp8", "--parent", "base", *fields, *fp8)
     exempt = ["exempt", "fp8", "acceptance/quality", "--from", "base", "--closure", str(root / "closure.txt")]
     spooled(root, *exempt, "--reason", "r")
@@ -84,14 +86,16 @@ def test_criteria(ws: Path) -> None:
 def test_candidates(ws: Path) -> None:
     found = {one["name"]: one for one in said(ws, "candidate", "list")}
     base, fp8 = found["base"], found["fp8"]
-    text = '{"layers":"0-3","lifecycle":"sleep, wake","quantization":"bf16"}'
+    text = '{"object.layers":"0-3","rollout.lifecycle":"sleep, wake","rollout.quantization":"bf16"}'
     assert base["candidate_id"] == hashlib.sha256(text.encode()).hexdigest()
     assert base["run_ids"] == ["r1"] and base["parent_id"] is None and not base["regressions"]
-    assert fp8["parent_id"] == base["candidate_id"] and fp8["changed"] == ["moe", "quantization"]
-    assert len(fp8["regressions"]) == 2 and "tokenizer" in fp8["unshown"] and "tokenizer" in fp8["unknown"]
+    assert fp8["parent_id"] == base["candidate_id"] and fp8["changed"] == ["kernel.moe", "rollout.quantization"]
+    assert (
+        len(fp8["regressions"]) == 2 and "object.tokenizer" in fp8["unshown"] and "object.tokenizer" in fp8["unknown"]
+    )
     assert fp8["policy_content_id"] == "w7" and fp8["manifest_sha256"] is None
     shown = said(ws, "candidate", "show", fp8["candidate_id"][:6])
-    assert shown["fields"]["moe"] == "grouped" and shown["fields"]["cache"] == "unknown"
+    assert shown["fields"]["kernel.moe"] == "grouped" and shown["fields"]["cache.prefix"] == "unknown"
     stale = {(gate, cell) for gate, cell, _ in shown["stale"]}
     assert ("proxy", "prefill_decode") in stale and ("acceptance", "real_rl") not in stale
 
@@ -142,9 +146,9 @@ def test_the_exemption_keeps_its_closure(ws: Path) -> None:
             15,
             "no 'nobody'",
         ),
-        (["candidate", "declare", "r1", "--set", "layers=1"], 2, "was declared to execute"),
+        (["candidate", "declare", "r1", "--set", "object.layers=1"], 2, "was declared to execute"),
         (["candidate", "declare", "r9", "--set", "policy_version=1"], 2, "no part of a candidate"),
-        (["candidate", "declare", "r9", "--set", "layers"], 2, "NAME=VALUE"),
+        (["candidate", "declare", "r9", "--set", "object.layers"], 2, "NAME=VALUE"),
         (["candidate", "declare", "r9", "--fields", "c.txt"], 2, "cannot be read"),
         (["candidate", "declare", "r9", "--parent", "base", "--changed", "moon"], 2, "no such field"),
         (["candidate", "show", "0000000"], 15, "no '0000000'"),
@@ -173,7 +177,7 @@ def test_what_is_refused_changes_nothing(
 def test_as_text(ws: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for argv, words in (
         (["criterion", "list"], "logprob_mae at most 0.25, goal unknown; frozen"),
-        (["candidate", "list"], "base: runs r1; 31 fields unknown; declared"),
+        (["candidate", "list"], "base: runs r1; 66 fields unknown; declared"),
         (["candidate", "show", "fp8"], "run again at least: quantization"),
         (["case"], "case nan: 3 entries"),
         (["case", "nan"], "regression on the original reproducer: not shown"),

@@ -142,4 +142,4 @@ def test_a_criterion_for_a_cell_needs_the_goal_of_the_cell() -> None:
 
 
 def test_one_closure_one_name() -> None:
-    assert declared("a").candidate == closure.of({"layers": "a"}).sha256
+    assert declared("a").candidate == closure.of({"object.layers": "a"}).sha256

@@ -22,18 +22,30 @@ from tic_daemon.ledger.canon import canonical
 
 UNKNOWN: Final = "unknown"
 _NAME: Final = re.compile(r"[a-z][a-z0-9_.]{0,99}")
-_VALUE: Final = 4000
+VALUE: Final = 4000
+"""The longest value."""
 _REFUSED: Final = ("policy", "policy_version", "policy_content_id", "policy_manifest_sha256")
 
 
-def _load() -> dict[str, str]:
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What closure.toml names."""
+
+    recorded: tuple[str, ...]
+    declared: Mapping[str, str]
+    left_out: Mapping[str, str]
+
+
+def _load() -> _Names:
     with Path(__file__).with_name("closure.toml").open("rb") as file:
         said = tomllib.load(file)
-    return {name: text for group in said.values() for name, text in group.items()}
+    recorded = tuple(name for group in ("object", "execution", "path") for name in said[group])
+    return _Names(recorded, said["declared"], said["left_out"])
 
 
-FIELDS: Final[Mapping[str, str]] = _load()
-"""By name, what it holds in words."""
+NAMES: Final = _load()
+FIELDS: Final = frozenset({*NAMES.recorded, *NAMES.declared})
+"""Names of all fields of a closure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class Closure:
     @property
     def screening(self) -> bool:
         """Whether it serves fixed weights, so that it is good for screening alone."""
-        return self.fields["lifecycle"] == "none"
+        return self.fields["rollout.lifecycle"] == "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +81,8 @@ def of(said: Mapping[str, str]) -> Closure:
             raise ValueError(f"{name[:60]!r} is no name of a field")
         if name in _REFUSED:
             raise ValueError(f"{name} is no part of a candidate: a row of evidence binds it")
-        if not isinstance(value, str) or len(value) > _VALUE:
-            raise ValueError(f"field {name} is no text of up to {_VALUE} characters")
+        if not isinstance(value, str) or len(value) > VALUE:
+            raise ValueError(f"field {name} is no text of up to {VALUE} characters")
     found = {name: said.get(name, "").strip() or UNKNOWN for name in sorted({*FIELDS, *said})}
     known = {name: value for name, value in found.items() if value != UNKNOWN}
     digest = hashlib.sha256(canonical(known).encode()).hexdigest()

@@ -1,16 +1,24 @@
 """Rows of the ledger on their way into a store: what is new of them, and their places in the store's chain.
 
+    new      of what people said, the rows that the store does not have, chained
+    judged   evidence: the comparisons of runs whose candidate is declared, of which there is no row yet
+
 The chain is the store's own; what a row says is the same in every store that takes it in. Rows are only ever added.
+Only `judged` makes evidence, and it takes label and reason from the comparison as it was judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
+from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger.chain import NAMES, Link, link
-from tic_daemon.ledger.entries import Entry
+from tic_daemon.ledger.entries import Entry, artifact
 from tic_daemon.store.rows import LedgerRow
 
 if TYPE_CHECKING:
@@ -26,7 +34,11 @@ def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str)
     if not entries:
         return []
     listed = {entry.id: entry for entry in reversed(entries)}
-    known = con.execute("SELECT id FROM ledger_row WHERE list_contains(?, id)", [list(listed)]).fetchall()
+    con.register("_ids", pa.table({"id": pa.array(listed, pa.string())}))
+    try:
+        known = con.execute("SELECT DISTINCT id FROM ledger_row WHERE id IN (SELECT id FROM _ids)").fetchall()
+    finally:
+        con.unregister("_ids")
     for (name,) in known:
         del listed[name]
     before = head(con)
@@ -35,6 +47,50 @@ def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str)
         before = link(entry, before, store_id)
         found.append(LedgerRow(**{name: getattr(entry, name) for name in NAMES}, **asdict(before)))
     return found
+
+
+_JUDGED: Final = """
+WITH bound AS (
+    SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
+    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY said_at, id) = 1
+),
+manifest AS (SELECT host, path, arg_max(digest, rec_id) AS digest FROM result_file GROUP BY host, path)
+SELECT c.id, b.candidate, c.run_id, c.step, c.policy, c.input, c.criterion, c.label, c.reason, m.digest, c.host,
+    c.side_a, c.size_a, c.sha256_a, c.side_b, c.size_b, c.sha256_b
+FROM i_comparison c
+JOIN bound b ON b.run_id = c.run_id
+LEFT JOIN manifest m ON m.host = c.host AND m.path = c.manifest
+ANTI JOIN (SELECT target, candidate FROM ledger_row WHERE kind = 'evidence') l
+    ON l.target = c.id AND l.candidate = b.candidate
+WHERE c.kind = 'tokens' AND c.plant = ''
+ORDER BY c.rec_id
+"""
+
+
+def judged(con: duckdb.DuckDBPyConnection, host: str, now: datetime) -> list[Entry]:
+    """Evidence that the ledger lacks. Nothing is asked of a store without candidates.
+
+    Args:
+        host: who says it. now: naive UTC.
+    """
+    if not con.execute("SELECT 1 FROM ledger_row WHERE kind = 'candidate' AND run_id <> '' LIMIT 1").fetchone():
+        return []
+    found = con.execute(_JUDGED).fetchall()
+    return [_evidence(row, host, now + timedelta(microseconds=number)) for number, row in enumerate(found)]
+
+
+def _evidence(row: Sequence[Any], host: str, now: datetime) -> Entry:
+    comparison, candidate, run_id, step, policy, workload, criterion, label, reason, digest, made_on, *sides = row
+    files = [
+        artifact(path, size, sha256, made_on)
+        for path, size, sha256 in dict.fromkeys((tuple(sides[:3]), tuple(sides[3:])))
+        if path and sha256 and size is not None
+    ]
+    return Entry(
+        named("evidence", comparison, candidate), "evidence", now, "tic-daemon", host, candidate=candidate,
+        run_id=run_id, step=step, policy=policy or "", workload=workload or "", criterion=criterion, label=label,
+        reason=reason, target=comparison, manifest_sha256=digest or "", artifacts=canonical(files),
+    )  # fmt: skip
 
 
 def head(con: duckdb.DuckDBPyConnection) -> Link:

@@ -92,6 +92,7 @@ class Writer:
         self._memory = load(self._engine.con)
         self._rows = 0
         self._said = 0  # what changed the standing of records besides the derived tables
+        self._unjudged = True  # comparisons may wait for their row in the ledger
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
         self._changes = 0
@@ -261,7 +262,7 @@ class Writer:
         self._derived.rules_changed(con, max(_utcnow(), self._memory.observed_at))
         self._changes += 1
 
-    def commit(
+    def commit(  # noqa: PLR0915  one transaction, in its order
         self,
         deltas: Sequence[SourceDelta],
         *,
@@ -342,6 +343,7 @@ class Writer:
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
         beside.keep(memory)
+        self._unjudged = self._unjudged or bool(beside.compared or chained)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared, chained)
         memory.rec_id = tick.rec_id + sum(map(len, others))
@@ -452,7 +454,8 @@ class Writer:
             )
 
     def settle_if_due(self, *, now: bool = False) -> None:
-        """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`."""
+        """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`, and the
+        ledger to what was compared."""
         if self._derived.retry_due() and not self._owner.lost:
             try:
                 self._derived.rebuild(self._engine.con, self._memory.observed_at)
@@ -469,7 +472,22 @@ class Writer:
                 self._changes += 1
             except duckdb.Error as error:
                 log.warning("%s", self._failed(error, "the bounds of faults"))
+        self._note_evidence()
         self._reconcile(whole=now)
+
+    def _note_evidence(self) -> None:
+        """Rows of the ledger for comparisons that have none."""
+        if not self._unjudged or self._owner.lost:
+            return
+        self._unjudged = False
+        try:
+            self.commit([], ledger=ledgers.judged(self._engine.con, self.layout.host, _utcnow()))
+            self._unjudged = False  # those rows are no comparisons
+        except duckdb.Error as error:
+            log.warning("%s", self._failed(error, "evidence"))
+        except StoreError as error:
+            self._unjudged = True
+            log.warning("%s", error)
 
     def _reconcile(self, *, whole: bool) -> None:
         """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""
