@@ -102,12 +102,12 @@ class RuleSet:
         Raises:
             RuleError: a file cannot be read or a rule is refused.
         """
-        paths = sorted(BUILT_IN.glob("*.toml"))
+        paths: list[Path] = []
         for folder in extra_dirs:
             if not folder.is_dir():
                 raise RuleError(f"rules: {folder} is no directory", "name a directory with *.toml packs in it")
             paths += sorted(folder.glob("*.toml"))
-        return cls.of(read_pack(path) for path in paths)
+        return cls.of((*_built_in(), *map(read_pack, paths)))
 
     @classmethod
     def of(cls, packs: Iterable[Pack]) -> RuleSet:
@@ -154,6 +154,12 @@ class RuleSet:
             for literal in rule.literals:
                 table.setdefault(literal, []).append(rule)
         return {literal: tuple(rules) for literal, rules in table.items()}
+
+
+@cache
+def _built_in() -> tuple[Pack, ...]:
+    """The program's packs, read once a process: they change with the program only."""
+    return tuple(read_pack(path) for path in sorted(BUILT_IN.glob("*.toml")))
 
 
 def read_pack(path: Path) -> Pack:
