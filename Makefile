@@ -27,7 +27,7 @@ demo: $(VENV)/.app
 	@$(BIN)/tic-tui demo
 
 test: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 3 --dist worksteal
 	@$(MAKE) --no-print-directory wheel-test
 
 $(VENV)/.peers: $(VENV)/.dev
@@ -35,7 +35,7 @@ $(VENV)/.peers: $(VENV)/.dev
 	@touch $@
 
 test-all: $(VENV)/.peers check
-	TIC_THOROUGH=1 $(BIN)/python -m pytest -n 2 -m ''
+	TIC_THOROUGH=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m ''
 	@$(MAKE) --no-print-directory wheel-test
 
 check: $(VENV)/.dev

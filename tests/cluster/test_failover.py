@@ -88,7 +88,7 @@ class Store:
 
 
 def until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not ready():
         assert time.monotonic() < deadline
         time.sleep(0.02)

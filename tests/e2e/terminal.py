@@ -17,7 +17,7 @@ from types import TracebackType
 
 import pyte
 
-from tests.e2e.harness import environment
+from tests.e2e.harness import PATIENCE, environment
 from tests.e2e.nodes import Node
 
 
@@ -72,7 +72,7 @@ class Terminal:
 
     def wait_for(self, *words: str, limit_s: float = 20.0, gone: bool = False) -> str:
         """Until all `words` stand on the screen (or none does, with `gone`); returns the screen's text."""
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + PATIENCE * limit_s
         while True:
             self.pump(0.05)
             shown = self.text()
@@ -87,7 +87,7 @@ class Terminal:
         self.pump(0.1)
 
     def wait_exit(self, limit_s: float = 10.0) -> int:
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + PATIENCE * limit_s
         while self.process.poll() is None:
             self.pump(0.05)
             assert time.monotonic() < deadline, "the program does not end"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.e2e.harness import ROOT, ask, tic
+from tests.e2e.harness import ROOT, ask, once
 
 PAGE = ROOT / "docs" / "explanation" / "evidence.md"
 REST = (
@@ -34,9 +34,7 @@ def states(log: str, workspace: Path) -> dict[int, tuple[str, str]]:
     path = workspace / "none_a1b2c3d4" / "attempt_0" / "3" / "stderr.log"
     path.parent.mkdir(parents=True)
     path.write_text(log)
-    tic("watch", "--once", workspace)
-    (store,) = workspace.glob(".tic/*/tic.duckdb")
-    rows = ask(store, "SELECT step, admissibility, reason FROM mismatches WHERE run_id = 'a'")
+    rows = ask(once(workspace), "SELECT step, admissibility, reason FROM mismatches WHERE run_id = 'a'")
     return {step: (state, reason) for step, state, reason in rows}  # type: ignore[misc]
 
 
@@ -75,8 +73,7 @@ def test_two_logs(tmp_path: Path) -> None:
         fault = f"{when} - ERROR - {CUDA}" if when else f"[rank0]: Traceback (most recent call last):\n[rank0]: {CUDA}"
         (folder / "fault.log").write_text(f"{steps}{fault}\n")
     (tmp_path / "tic.toml").write_text("\n".join(config))
-    tic("watch", "--once", tmp_path)
-    (store,) = tmp_path.glob(".tic/*/tic.duckdb")
+    store = once(tmp_path)
     faults = ask(store, "SELECT run_id FROM faults WHERE verdict = 'confirmed' AND locks ORDER BY 1")
     assert faults == [(name,) for name in sorted(TWO_LOGS)]
     found = ask(store, "SELECT run_id, admissibility || ': ' || reason FROM mismatches")

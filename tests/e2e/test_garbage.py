@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import ask, tic, tui
+from tests.e2e.harness import ask, once, tui
 
 RECORD = (
     "[mismatch] run={run} step={step} policy=1 input=abc phase=decode rank=0 repeat=0 scope=fixed-input intervention=none "
     "metric=logprob_mae value=0.25 reference=x self_repeat=0.125 report=r classification=unknown\n"
 )
-
-
-def once(root: Path) -> Path:
-    tic("watch", "--once", root)
-    (store,) = root.glob(".tic/*/tic.duckdb")
-    return store
 
 
 def test_random_bytes_long_lines_nuls_and_bad_utf8(tmp_path: Path) -> None:

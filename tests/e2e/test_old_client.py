@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import ROOT, tic
+from tests.e2e.harness import ROOT, once
 
 ASK = """
 import duckdb, json, sys
@@ -28,8 +28,7 @@ print(json.dumps({"counts": counts, "past": past}))
 @pytest.mark.timeout(280)
 def test_duckdb_1_2_answers_every_view(tmp_path: Path) -> None:
     (tmp_path / "worker_raw.log").write_bytes((ROOT / "samples" / "grpo-tiny-a" / "worker_raw.log").read_bytes())
-    tic("watch", "--once", tmp_path)
-    (store,) = tmp_path.glob(".tic/*/tic.duckdb")
+    store = once(tmp_path)
     venv.create(tmp_path / "old", with_pip=False)
     target = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", str(target)]

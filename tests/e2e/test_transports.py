@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.harness import ROOT, tic
+from tests.e2e.harness import ROOT, once
 
 SAMPLES = ROOT / "tests" / "corpus" / "samples"
 BEGIN = "ncclCommInitRankConfig comm 0xa rank {rank} nranks 2 cudaDev 0 nvmlDev 0 busId 5d000 commId {id} - Init START"
@@ -54,8 +54,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection
     (root / "tic.toml").write_text(
         "".join(f'[[run]]\nname = "{name}"\npath = "{name}/*"\n' for name in ("a", "b", "c", "fault", "serve"))
     )
-    tic("watch", "--once", root, "--state", root / "state")
-    (file,) = root.rglob("tic.duckdb")
+    file = once(root, state=root / "state")
     return duckdb.connect(str(file), read_only=True)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import ask, tic
+from tests.e2e.harness import ask, once
 from tests.evidence.store import Store
 from tic_daemon.store import united
 from tic_daemon.store.rows import source_id
@@ -36,9 +36,7 @@ def left(root: Path, name: str) -> None:
 
 
 def read(root: Path, sql: str) -> list[tuple[object, ...]]:
-    tic("watch", "--once", root)
-    (store,) = root.glob(".tic/*/tic.duckdb")
-    return ask(store, sql)
+    return ask(once(root), sql)
 
 
 JOINED = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import ask, tic
+from tests.e2e.harness import ask, once
 
 IMA = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
 DUMP = (
@@ -39,9 +39,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(root, "launch/logs/rank_3.log", f"[rank3]: {IMA}\n" + DUMP.format("/tmp/not-watched/trace_of_3"))
     write(root, "launch/logs/rank_4.log", DUMP.format(root / "launch/nccl_trace_rank_4").replace("rank3", "rank4"))
     write(root, "launch/nccl_trace_rank_4", "x")
-    tic("watch", "--once", root)
-    (found,) = root.glob(".tic/*/tic.duckdb")
-    return found
+    return once(root)
 
 
 def test_a_checkpoint_is_known_from_lines_where_no_directory_shows_it(store: Path) -> None:

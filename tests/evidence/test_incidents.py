@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.harness import ask, tic
+from tests.e2e.harness import ask, once
 
 RAY = "session_2026-11-29_10-00-00_000000_1/logs/worker-" + "ab" * 28 + "-01000000-{pid}.{end}"
 TORCHRUN = "none_ab12cd/attempt_0/{rank}/stderr.log"
@@ -21,9 +21,7 @@ def write(root: Path, name: str, *lines: str) -> None:
 
 
 def read(root: Path, sql: str) -> list[tuple[object, ...]]:
-    tic("watch", "--once", root)
-    (store,) = root.glob(".tic/*/tic.duckdb")
-    return ask(store, sql)
+    return ask(once(root), sql)
 
 
 def each(prefix: str, lines: list[str], suffix: str = "") -> list[str]:
@@ -164,9 +162,7 @@ def rooted_apart(tmp_path: Path, forwarded: list[str]) -> Path:
         lines = TRACE if pid == 7 else ["hello"]
         write(tmp_path / "ray", RAY.format(pid=pid, end="err"), ":job_id:01000000", ":actor_name:WorkerDict", *lines)
     write(tmp_path / "home", "driver.log", *forwarded)
-    tic("watch", "--once", "--state", tmp_path / "state", tmp_path / "ray", tmp_path / "home")
-    (store,) = tmp_path.glob("state/*/tic.duckdb")
-    return store
+    return once(tmp_path / "ray", tmp_path / "home", state=tmp_path / "state")
 
 
 def test_a_console_in_another_root_is_of_the_run_whose_processes_it_shows(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.harness import ask, tic
+from tests.e2e.harness import ask, once
 
 RECORD = (
     "[mismatch] run={run} step={step} policy=1 input=a phase=decode rank=0 repeat=0 scope=fixed-input intervention=none "
@@ -19,10 +19,8 @@ WORKER = "worker-" + "ab" * 28 + "-01000000-{pid}.{end}"
 
 
 def told(root: Path) -> dict[str, tuple[bool, str]]:
-    tic("watch", "--once", root)
-    (store,) = root.glob(".tic/*/tic.duckdb")
     rows = ask(
-        store,
+        once(root),
         "SELECT r.run_id, r.locked, min(m.admissibility) FROM runs r JOIN mismatches m USING (run_id) GROUP BY ALL",
     )
     return {str(run): (bool(locked), str(state)) for run, locked, state in rows}

@@ -100,35 +100,73 @@ def found(folder: Path) -> list[tuple[object, ...]]:
     return ask(watch(folder), "SELECT kind, line_no FROM lifecycle_findings ORDER BY line_no, kind")
 
 
+def put(root: Path, name: str, log: list[str]) -> None:
+    """A log in a directory of its own; its numbers are of the run of that name."""
+    folder = root / name.replace(" ", "_")
+    folder.mkdir()
+    (folder / "engine.log").write_text(text(log).replace("run=r ", f"run={folder.name} "))
+
+
+def log_of(kind: str) -> list[str]:
+    lines, at, mended, _ = WRONG[kind]
+    return [NUMBER, *lines[:at], NUMBER, *lines[at:], NUMBER, *mended, NUMBER]
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every kind of finding in one workspace, each in a run of its own."""
+    root = tmp_path_factory.mktemp("wrong")
+    for kind in WRONG:
+        put(root, kind, log_of(kind))
+    return watch(root)
+
+
 @pytest.mark.parametrize("kind", WRONG)
-def test_it_is_found_and_makes_the_numbers_of_its_log_suspect(tmp_path: Path, kind: str) -> None:
+def test_it_is_found_and_makes_the_numbers_of_its_log_suspect(wrong: Path, kind: str) -> None:
     lines, at, mended, words = WRONG[kind]
-    log = [NUMBER, *lines[:at], NUMBER, *lines[at:], NUMBER, *mended, NUMBER]
-    (tmp_path / "engine.log").write_text(text(log))
-    store = watch(tmp_path)
-    (told,) = ask(store, "SELECT kind, line_no, severity, until_at IS NULL FROM lifecycle_findings")
-    assert told[:3] == (kind, at + 1, "N")
-    assert ask(store, "SELECT finding, line_no FROM weight_lifecycle WHERE NOT legal") == [(kind, at + 1)]
-    rows = ask(store, "SELECT admissibility, reason, is_evidence FROM mismatches ORDER BY line_no")
+    log = log_of(kind)
+
+    def told(what: str, table: str, order: str = "") -> list[tuple[object, ...]]:
+        return ask(wrong, f"SELECT {what} FROM {table} WHERE run_id = '{kind}' {order}")
+
+    (found,) = told("kind, line_no, severity, until_at IS NULL", "lifecycle_findings")
+    assert found[:3] == (kind, at + 1, "N")
+    illegal = f"SELECT finding, line_no FROM weight_lifecycle WHERE NOT legal AND path LIKE '%/{kind}/engine.log'"
+    assert ask(wrong, illegal) == [(kind, at + 1)]
     bad, good = ("suspect", words, False), ("admissible", "", True)
-    assert rows == [good, bad, bad, good]
-    assert ask(store, "SELECT suspect, admissible, locked FROM attempts") == [(2, 2, False)]
-    ids = ask(store, "SELECT finding_ids FROM mismatches ORDER BY line_no")
-    (one,) = ask(store, "SELECT finding_id, until_generation, until_offset FROM lifecycle_findings")
+    assert told("admissibility, reason, is_evidence", "mismatches", "ORDER BY line_no") == [good, bad, bad, good]
+    assert told("suspect, admissible, locked", "attempts") == [(2, 2, False)]
+    ids = told("finding_ids", "mismatches", "ORDER BY line_no")
+    (one,) = told("finding_id, until_generation, until_offset", "lifecycle_findings")
     assert ids == [("",), (one[0],), (one[0],), ("",)]
     ends = [offset(log, n + len(lines) + 3) for n in range(len(mended))]
-    assert one[1] == 0 and one[2] in ends, "one of the lines that put it right"
+    run = len(kind) - 1  # by so many bytes its name is longer in each of the three numbers before
+    assert one[1] == 0 and one[2] - 3 * run in ends, "one of the lines that put it right"
+
+
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every log that is in order, with a number behind where that is no use of what was left."""
+    root = tmp_path_factory.mktemp("right")
+    for name, lines in RIGHT.items():
+        put(root, name, lines if name in NO_NUMBER else [*lines, NUMBER])
+    return watch(root)
+
+
+NO_NUMBER = {"woken in part, used by nobody", "update_missing"}
+"""A number in these logs would be a use."""
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_in_order_nothing_is_found(tmp_path: Path, name: str) -> None:
-    (tmp_path / "engine.log").write_text(text([*RIGHT[name], NUMBER]) if "nobody" not in name else text(RIGHT[name]))
-    if name == "update_missing":
-        (tmp_path / "engine.log").write_text(text(RIGHT[name]))  # a number in the log would be a use of the old cache
-    assert found(tmp_path) == []
-    (store,) = tmp_path.glob(".tic/*/tic.duckdb")
-    assert ask(store, "SELECT count(*) FROM weight_lifecycle WHERE NOT legal OR finding <> ''") == [(0,)]
-    assert ask(store, "SELECT count(*) FROM mismatches WHERE admissibility <> 'admissible'") == [(0,)]
+def test_in_order_nothing_is_found(right: Path, name: str) -> None:
+    def counted(table: str, where: str = "true") -> int:
+        folder = name.replace(" ", "_")
+        return ask(right, f"SELECT count(*) FROM {table} WHERE path LIKE '%/{folder}/engine.log' AND ({where})")[0][0]  # type: ignore[return-value]
+
+    assert counted("lifecycle_findings") == 0
+    assert counted("weight_lifecycle") > 0 and counted("weight_lifecycle", "NOT legal OR finding <> ''") == 0
+    assert counted("mismatches") == (name not in NO_NUMBER)
+    assert counted("mismatches", "admissibility <> 'admissible'") == 0
 
 
 @settings(max_examples=examples(9), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -183,7 +183,7 @@ def test_a_poll_waits_for_a_commit_and_no_longer_than_asked(world: World) -> Non
     after = world.reader.tail()
     began = time.monotonic()
     empty = world.tail(after, wait_s=0.3)
-    assert 0.3 <= time.monotonic() - began < 3
+    assert 0.3 <= time.monotonic() - began < 30
     assert empty.position == after.position
     timer = threading.Timer(0.3, world.commit, world.records(1))
     timer.start()
@@ -227,7 +227,7 @@ def test_interrupt_and_close_end_a_wait(world: World) -> None:
     threading.Timer(0.3, world.reader.interrupt).start()
     began = time.monotonic()
     ended = world.tail(after, wait_s=60)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert (ended.position, ended.standing, ended.rows) == (after.position, after.standing, ())
     assert world.tail(after).position == after.position
     threading.Timer(0.3, world.reader.close).start()
@@ -259,7 +259,7 @@ def test_stop_ends_a_wait(world: World) -> None:
         time.sleep(0.3)
         began = time.monotonic()
         world.server.stop()
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
         with pytest.raises((ConnectError, StoreError)):
             waiting.result(5)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.harness import ROOT, Watcher, ask, tic, tui
+from tests.e2e.harness import ROOT, Watcher, ask, once, tic, tui
 from tests.results.test_archive import CORPUS, manifest, put, sha
 from tic_daemon.store import united
 
@@ -30,7 +30,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root.mkdir()
     shutil.copy(LOG, root / "worker_raw.log")
     shutil.copytree(CORPUS, root / "results" / "grpo-tiny-a")
-    tic("watch", "--once", root)
+    once(root)
     return root
 
 
@@ -75,7 +75,7 @@ def test_spoilt_results_lower_the_run_and_the_next_start_reads_only_what_changed
     os.utime(run / "step004" / "manifest.json", (OLD, OLD))
     put(root / "results" / "stray" / "manifest.json", '{"artifacts": ', OLD)
     put(root / "steps" / "INDEX.md", "see [it](../results/grpo-tiny-a/step099/manifest.json)\n", OLD)
-    tic("watch", "--once", root)
+    once(root)
     store = store_of(root)
     expected = [
         ("grpo-tiny-a", "artifact_differs", "token_ids.pt"), ("grpo-tiny-a", "artifact_missing", "trainer_logprobs.pt"),
@@ -94,7 +94,7 @@ def test_spoilt_results_lower_the_run_and_the_next_start_reads_only_what_changed
     before = ask(store, "SELECT max(observed_at) FROM ingest")[0][0]
     shutil.copy2(real / "results" / "grpo-tiny-a" / "step003" / "token_ids.pt", run / "step003" / "token_ids.pt")
     put(run / "step005" / "token_ids.pt", b"y", OLD)
-    tic("watch", "--once", root)
+    once(root)
     assert [row for row in ask(store, GAPS) if str(row[1]).startswith("artifact_")] == [
         ("grpo-tiny-a", "artifact_changed", "token_ids.pt"), ("grpo-tiny-a", "artifact_missing", "trainer_logprobs.pt"),
     ]  # fmt: skip

@@ -20,7 +20,7 @@ OLD = 1_700_000_000.0
 
 
 def wait_for(ready: Callable[[], bool]) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while not ready():
         assert time.monotonic() < until, "did not happen in time"
         time.sleep(0.01)

@@ -154,7 +154,7 @@ class Harness:
             self.clock.now += step
             self.poll()
         assert self.follower is not None
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 60
         while not self.follower.drained():
             assert time.monotonic() < give_up, "never drained"
             time.sleep(0.002)

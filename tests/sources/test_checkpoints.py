@@ -33,7 +33,7 @@ class Watch:
         self.now += seconds
         self.watch.found([str(path) for path in self.root.rglob("*") if path.is_dir()], lambda _: str(self.root))
         told = self.watch.poll()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while self.watch.busy() and time.monotonic() < until:
             time.sleep(0.005)
             told += self.watch.poll()

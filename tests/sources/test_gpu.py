@@ -56,7 +56,7 @@ class Watched:
         return [event for delta in self.deltas for event in delta.events if isinstance(event, kind)]
 
     def until(self, kind: type[Any], ready: Callable[[list[Any]], bool] = bool) -> list[Any]:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not ready(found := self.events(kind)):
             assert time.monotonic() < deadline, found
             time.sleep(0.01)
@@ -106,7 +106,7 @@ def test_a_call_that_is_not_supported_costs_its_value_alone_and_is_made_once(
     one.until(GpuInfo)
     assert one.until(GpuSample)[0].why == "first"
     readings = api.calls.count("nvmlDeviceGetTemperature") if call != "Temperature" else 0
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while api.calls.count("nvmlDeviceGetTemperature") < readings + 3 and call != "Temperature":
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -119,7 +119,7 @@ def test_an_idle_gpu_is_written_once_and_a_change_with_the_reading_before_it(wat
     card = Card(ONE, BUS)
     api = FakeNvml(card)
     one = watched(api)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while api.calls.count("nvmlDeviceGetTemperature") < 5:
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -208,7 +208,7 @@ def test_a_call_that_hangs_is_said_once_and_delays_nothing(watched: Callable[...
     began = time.monotonic()
     one.watch.take()
     one.watch.stop()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 20, "it waited for the call"
     assert len(one.events(Gap)) == 1
     assert [e.kind for e in one.events(GpuEvent)] == ["silent"]
     api.hang.set()

@@ -122,7 +122,7 @@ def test_a_dripping_answer_ends(served: Callable[[Answer], HttpReader], monkeypa
     began = time.monotonic()
     with pytest.raises(ConnectError, match="no answer within"):
         served(dripping).query("SELECT 1", timeout_s=0.1)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 9, "it read to the end of what drips"
 
 
 @pytest.mark.parametrize("pid", [True, 0, -1, 1 << 31, 10**30, "1", None, 1.5])

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from itertools import count
+from time import monotonic
 
 from textual.pilot import Pilot
 
@@ -30,7 +31,8 @@ class Stage:
     said: list[Said] = field(default_factory=list)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        for _ in range(400):
+        deadline = monotonic() + 60
+        while monotonic() < deadline:
             if condition():
                 await self.pilot.pause()
                 return

@@ -59,7 +59,7 @@ class Terminal:
     def text(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
-    def until(self, condition: Callable[[str], object], seconds: float = 30.0) -> None:
+    def until(self, condition: Callable[[str], object], seconds: float = 90.0) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self.pump(0.05)
@@ -79,11 +79,11 @@ class Terminal:
         if number is not None:
             self.process.send_signal(number)
         try:
-            deadline = time.monotonic() + 15
+            deadline = time.monotonic() + 60
             while self.process.poll() is None and time.monotonic() < deadline:
                 self.pump(0.05)
             self.pump(0.1)
-            return self.process.wait(1)
+            return self.process.wait(10)
         finally:
             if self.process.poll() is None:
                 self.process.send_signal(signal.SIGKILL)

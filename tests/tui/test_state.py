@@ -44,7 +44,7 @@ def view(reader: Reader, ask: LaneAsk, reading: StateReading | None = None, run:
     """One whole reading."""
     held = reading or StateReading(run)
     for _ in range(50):
-        found = held.view(reader, Ask(Demand("state", run, lanes=ask), "s", None, time.monotonic() + 5))
+        found = held.view(reader, Ask(Demand("state", run, lanes=ask), "s", None, time.monotonic() + 60))
         assert found is not None
         if held.complete:
             return found

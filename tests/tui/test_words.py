@@ -266,7 +266,7 @@ def test_a_users_theme_is_read_again_when_it_is_saved(tmp_path: Path, monkeypatc
     wardrobe.watch()
 
     def until(count: int) -> None:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(told) < count and time.monotonic() < deadline:
             time.sleep(0.01)
         assert len(told) >= count

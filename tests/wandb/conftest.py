@@ -75,7 +75,7 @@ def real_logs(tmp_path_factory: pytest.TempPathFactory) -> RealLogs:
         [sys.executable, "-c", _SCRIPT], env=env, cwd=home, stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    until = time.monotonic() + 30  # the client's core writes when it gets to it
+    until = time.monotonic() + 60  # the client's core writes when it gets to it
     while log("killed").stat().st_size < 66_000 and time.monotonic() < until:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)

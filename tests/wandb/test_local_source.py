@@ -41,7 +41,7 @@ class Daemon:
         """Reads all that there is now; `last`: as at the end of a daemon."""
         self.runs.found([(str(path), str(path.parent)) for path in paths])
         self.runs.hasten()
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while not self.runs.drained():
             assert time.monotonic() < until
             self.took(self.runs.take())
@@ -310,7 +310,7 @@ def test_reading_waits_until_what_was_read_is_taken(
     daemon = Daemon()
     daemons.append(daemon)
     daemon.runs.found([(str(real_logs.rich), "/")])
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while daemon.runs._waiting <= 100 and time.monotonic() < until:
         time.sleep(0.01)
     time.sleep(0.05)

@@ -42,7 +42,7 @@ class Taker:
 
     def settle(self) -> list[WandbRead]:
         self.api.hasten()
-        until = time.monotonic() + 30
+        until = time.monotonic() + 60
         while not self.api.settled:
             assert time.monotonic() < until
             self.deltas += self.api.take()
