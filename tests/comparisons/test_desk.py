@@ -1,0 +1,257 @@
+"""The queue and the process that compares: once each, restarts, hostile files, crashes, deadlines."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.comparisons.dumps import OTHER, SIDE, Bench, compared, dump, of_zeros, step
+from tests.results.test_archive import OLD, manifest
+from tic_daemon.comparisons import process
+from tic_daemon.config import CompareConfig, ComparisonConfig
+from tic_daemon.store.comparison_rows import ComparisonSequenceRow, ComparisonTokenRow, TraceBoundaryRow
+
+PAIR = {"rollout_logprobs.pt": dump(SIDE), "trainer_logprobs.pt": dump(OTHER)}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path / "w")
+    yield made
+    made.close()
+
+
+def test_a_pair_is_compared_once_also_after_a_restart_and_anew_when_its_bytes_change(bench: Bench) -> None:
+    where = step(bench.root, 0, PAIR)
+    (row,) = compared(bench.compare())
+    assert (row.mismatched_tokens, row.valid_tokens, row.first_request, row.first_position) == (1, 5, "r1", 1)
+    assert row.logprob_mae == 0.1 and row.rule == 8 and row.standing == "unknown"
+    assert json.loads(Path(row.report).read_text())["observed"]["mismatched_tokens"] == 1
+    assert Path(row.report).stat().st_mode & 0o777 == 0o600
+    tokens = [
+        (one.request, one.position, one.why, one.value_b) for one in bench.rows if isinstance(one, ComparisonTokenRow)
+    ]
+    assert tokens == [("r1", 1, "first, largest", -2.5)]
+    strips = {one.request: (one.strip, one.strip_valid) for one in bench.rows if isinstance(one, ComparisonSequenceRow)}
+    assert strips == {"r1": ((0, 1, 0), (1, 1, 1)), "r2": ((0, 0), (1, 1))}
+    assert bench.states() == {"rollout_logprobs.pt": ("done", "inconclusive: " + row.reason)}
+    assert bench.compare() == [], "nothing changed"
+    bench.again()
+    assert bench.compare() == [], "nor after a restart"
+    step(bench.root, 0, {**PAIR, "trainer_logprobs.pt": dump(SIDE)})
+    (again,) = compared(bench.compare())
+    assert again.task == row.task and again.id != row.id and again.mismatched_tokens == 0
+    assert again.rule == 8 and "producers of equal bytes" in again.reason
+    (where / "trainer_logprobs.pt").write_bytes(dump(OTHER))  # the manifest says otherwise now
+    assert compared(bench.compare()) == []
+
+
+def test_self_comparison_is_seen_through_links_and_receipts(bench: Bench) -> None:
+    data = dump(SIDE)
+    where = step(bench.root, 0, {"rollout.pt": data})
+    os.link(where / "rollout.pt", where / "trainer.pt")
+    manifest(where, {"rollout.pt": data, "trainer.pt": data}, OLD, run="run-a", step=0)
+    link = step(bench.root, 1, {"rollout.pt": data})
+    (link / "trainer.pt").symlink_to("rollout.pt")
+    manifest(link, {"rollout.pt": data, "trainer.pt": data}, OLD, run="run-a", step=1)
+    receipt = {"host": "n1", "pid": 7, "produced_at": "2026-11-29T12:00:00+00:00", "command": "score"}
+    one = step(bench.root, 2, {"rollout.pt": data, "trainer.pt": data})
+    said = json.loads((one / "manifest.json").read_text())
+    for entry in said["artifacts"].values():
+        entry["producer"] = receipt
+    (one / "manifest.json").write_text(json.dumps(said))
+    os.utime(one / "manifest.json", (OLD, OLD))
+    rows = {row.step: row for row in compared(bench.compare())}
+    assert [rows[number].label for number in range(3)] == ["INVALID"] * 3
+    assert "one file" in rows[0].reason and "one" in rows[1].reason and "receipt" in rows[2].reason
+    assert (rows[2].producer_host_a, rows[2].producer_pid_b, rows[2].produced_how_a) == ("n1", 7, "receipt")
+
+
+def test_hostile_files_are_recorded_with_their_reason_and_nothing_runs(bench: Bench) -> None:
+    witness = bench.root / "it-ran"
+    evil = b"\x80\x02cos\nsystem\n(S'touch " + str(witness).encode() + b"'\ntR."
+    good = dump(SIDE)
+    ten_gb = good.replace(struct.pack("<Q", len(good)), struct.pack("<Q", 10 << 30))[:1024]
+    cases = {
+        "bare pickle": (evil, "bare pickle"), "cut": (good[: len(good) // 2], ""), "too short": (ten_gb, ""),
+        "empty": (b"", "empty"), "text": (b"hello", "no known form"), "scores": (b'{"problem_id": 1, "score": 1}\n', "scores"),
+    }  # fmt: skip
+    for number, (data, _why) in enumerate(cases.values()):
+        step(bench.root, number, {"rollout.pt": data, "trainer.pt": good})
+    bench.compare()
+    found = {row.step: (row.state, row.why) for row in bench.tasks().values() if row.side_b}
+    for number, (name, (_data, why)) in enumerate(cases.items()):
+        state, told = found[number]
+        assert state == "failed" and why in told and told, (name, told)
+    assert not witness.exists()
+    before = len(bench.rows)
+    bench.again()
+    bench.compare()
+    assert bench.rows[before:] == [], "what failed is not tried again while nothing changed"
+    step(bench.root, 1, {"rollout.pt": good, "trainer.pt": dump(OTHER)})
+    assert [row.step for row in compared(bench.compare())] == [1], "but when it is mended"
+
+
+def test_files_that_hold_both_sides_are_found_by_their_keys(bench: Bench) -> None:
+    line = {
+        "generation_logprobs": [[0.0, -1.0, -2.0]], "prev_logprobs": [[0.0, -1.0, -2.5]], "token_loss_mask": [[0, 1, 1]],
+        "sample_loss_mask": [1.0], "token_ids": [[1, 2, 3]],
+    }  # fmt: skip
+    step(
+        bench.root,
+        0,
+        {"step_dump.jsonl": json.dumps(line).encode() + b"\n", "notes.txt": b"nothing", "metrics.jsonl": b'{"a": 1}\n'},
+    )
+    rows = compared(bench.compare())
+    assert [(row.how, row.reader_a, row.part_a, row.part_b) for row in rows] == [
+        ("alone", "nemo-rl", "rollout", "trainer")
+    ]
+    assert rows[0].side_a == rows[0].side_b and rows[0].mismatched_tokens == 1
+    states = sorted(row.state for row in bench.tasks().values())
+    assert states == ["done", "held", "none", "none"]
+    bench.again()
+    assert bench.compare() == [], "nor is it looked into again"
+
+
+def test_declared_files_without_a_manifest(tmp_path: Path) -> None:
+    bench = Bench(
+        tmp_path / "w", comparisons=(ComparisonConfig("a/{step}.pt", "b/{step}.pt", basis="raw", policy="4"),)
+    )
+    for side, values in (("a", SIDE), ("b", OTHER)):
+        (bench.root / side).mkdir()
+        (bench.root / side / "7.pt").write_bytes(dump(values))
+    (bench.root / "a" / "8.pt").write_bytes(dump(SIDE))
+    (bench.root / "a" / "9.pt").symlink_to("/etc/hostname")
+    (row,) = compared(bench.compare())
+    assert (row.how, row.step, row.manifest, row.basis_a, row.policy) == ("declared", 7, "", "raw", "4")
+    states = bench.states()
+    assert states["8.pt"][0] == "waiting" and "b/8.pt is not there" in states["8.pt"][1]
+    assert states["9.pt"][0] == "refused" and "leads out" in states["9.pt"][1]
+    (bench.root / "b" / "8.pt").write_bytes(dump(SIDE))
+    assert [one.step for one in compared(bench.compare())] == [8]
+    bench.close()
+
+
+def test_traces_are_kept_probe_by_probe(bench: Bench) -> None:
+    def lines(*digests: str) -> bytes:
+        said = [
+            {"request": "r", "boundary": f"layer{n}", "slice": "all", "order": n, "sha256": digest * 64, "shape": [2], "dtype": "float32",
+             "discrete": n == 2}
+            for n, digest in enumerate(digests)
+        ]  # fmt: skip
+        return "".join(json.dumps(one) + "\n" for one in said).encode()
+
+    step(
+        bench.root,
+        0,
+        {"rollout_trace.jsonl": lines("a", "b", "c", "d"), "trainer_trace.jsonl": lines("a", "b", "e", "f")},
+    )
+    step(bench.root, 1, {"rollout_trace.jsonl": lines("a", "b"), "trainer_trace.jsonl": lines("a")})
+    rows = {row.step: row for row in compared(bench.compare())}
+    assert (rows[0].kind, rows[0].label, rows[0].probes, rows[0].probes_differing) == ("trace", "", 4, 2)
+    assert rows[1].label == "INVALID" and "lacks probe" in rows[1].reason
+    probes = [row for row in bench.rows if isinstance(row, TraceBoundaryRow)]
+    assert [(one.boundary, one.state) for one in probes if one.comparison_id == rows[0].id] == [
+        ("layer0", "equal"), ("layer1", "equal"), ("layer2", "differs"), ("layer3", "downstream"),
+    ]  # fmt: skip
+    assert [(one.boundary, one.state) for one in probes if one.comparison_id == rows[1].id] == [("layer1", "missing")]
+
+
+def test_a_worker_that_is_killed_is_started_again_and_a_file_that_kills_it_twice_has_failed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step(bench.root, 0, PAIR)
+    kills: list[int] = []
+    ask = process.Worker.ask
+
+    def asked(self: process.Worker, message: dict[str, Any], deadline_s: float) -> Any:
+        for found in ask(self, message, deadline_s):
+            if len(kills) < most and "at" in found:
+                kills.append(self.pid)
+                os.kill(self.pid, signal.SIGKILL)
+            yield found
+
+    monkeypatch.setattr(process.Worker, "ask", asked)
+    most = 1
+    (row,) = compared(bench.compare())
+    assert len(kills) == 1 and row.mismatched_tokens == 1
+    whys = [one.why for one in bench.rows if getattr(one, "state", "") == "waiting"]
+    assert any("SIGKILL" in why and "once more" in why for why in whys)
+    most = 9
+    step(bench.root, 1, PAIR)
+    assert compared(bench.compare()) == []
+    (task,) = (one for one in bench.tasks().values() if one.step == 1)
+    assert task.state == "failed" and "SIGKILL" in task.why and len(kills) == 3
+
+
+def test_too_slow_is_a_failure_and_the_next_one_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(tmp_path / "w", compare=CompareConfig(deadline_s=1.0))
+    step(bench.root, 0, PAIR)
+    step(bench.root, 1, PAIR)
+    say = process.Worker.say
+
+    def slow(self: process.Worker, message: dict[str, Any]) -> None:
+        if message.get("compare", {}).get("step") == 0:
+            os.kill(self.pid, signal.SIGSTOP)
+        say(self, message)
+
+    monkeypatch.setattr(process.Worker, "say", slow)
+    monkeypatch.setattr(process, "_POLL_MS", 20)
+    rows = compared(bench.compare())
+    assert [row.step for row in rows] == [1]
+    (task,) = (one for one in bench.tasks().values() if one.step == 0)
+    assert task.state == "failed" and "longer than 1 s" in task.why
+    bench.close()
+
+
+def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
+    worker = process.Worker(1024, lambda: False)
+    assert worker.alive and os.getpriority(os.PRIO_PROCESS, worker.pid) >= 0
+    assert worker._process.stdin is not None
+    worker._process.stdin.close()  # as the end of the daemon does
+    limit = time.monotonic() + 20
+    while worker.alive and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not worker.alive
+    worker.close()
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_and_that_is_the_reason(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "w", compare=CompareConfig(memory_mb=256))
+    step(bench.root, 0, dict.fromkeys(("rollout.pt", "trainer.pt"), of_zeros(1 << 24)))
+    step(bench.root, 1, PAIR)
+    assert [row.step for row in compared(bench.compare())] == [1], "one sequence does not fit, the others do"
+    (task,) = (one for one in bench.tasks().values() if one.step == 0)
+    assert task.state == "failed" and "memory_mb" in task.why
+    bench.close()
+
+
+def test_a_criterions_verdict_is_not_judged_again_for_the_same_bytes(tmp_path: Path) -> None:
+    criterion = tmp_path / "criterion.toml"
+    criterion.write_text('metric = "logprob_mae"\nat_most = 0.5\n')
+    bench = Bench(tmp_path / "w", compare=CompareConfig(criterion=criterion))
+    step(bench.root, 0, PAIR)
+    (first,) = compared(bench.compare())
+    assert first.criterion and first.rule == 8
+    criterion.write_text('metric = "logprob_mae"\nat_most = 0.25\n')
+    bench.again()
+    (second,) = compared(bench.compare())
+    assert second.criterion != first.criterion, "nothing had judged it"
+    # As if it had been: the task says so.
+    bench.rows.append(replace(next(iter(bench.tasks().values())), state="judged"))
+    criterion.write_text('metric = "logprob_mae"\nat_most = 0.75\n')
+    bench.again()
+    assert compared(bench.compare()) == []
+    step(bench.root, 0, {**PAIR, "trainer_logprobs.pt": dump(SIDE)})
+    assert len(compared(bench.compare())) == 1
+    bench.close()

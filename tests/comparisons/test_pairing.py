@@ -1,0 +1,157 @@
+"""Which files form a comparison: every rule, and that what cannot be paired is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tic_daemon.comparisons.pairing import Known, Pair, Said, pairs, unpaired
+from tic_daemon.config import ComparisonConfig
+from tic_daemon.store.rows import ArtifactRow
+
+D = "/w/results/r/step3"
+
+
+def artifact(file: str, directory: str = D, manifest: str = "manifest.json", **values: Any) -> ArtifactRow:
+    said: dict[str, Any] = {
+        "name": file,
+        "run": "r",
+        "run_how": "manifest",
+        "step": 3,
+        "sha256": f"sha-{file}",
+        "state": "verified",
+    }
+    return ArtifactRow("h", "/w", f"{directory}/{manifest}", f"{directory}/{file}", **{**said, **values})
+
+
+def made(*rows: ArtifactRow, **known: Any) -> list[Pair]:
+    return pairs(Known("h", rows, **known))
+
+
+def short(found: list[Pair]) -> list[tuple[str, str, str, str]]:
+    return [(one.how, one.a.rpartition("/")[2], one.b.rpartition("/")[2], one.refused) for one in found]
+
+
+def test_sides_of_one_directory_with_the_same_rest() -> None:
+    found = made(
+        artifact("trainer_logprobs.pt"), artifact("rollout_logprobs.pt"), artifact("token_ids.pt"), artifact("config.yaml"),
+        artifact("rollout_trace.jsonl"), artifact("trainer_trace.jsonl"),
+    )  # fmt: skip
+    assert short(found) == [
+        ("manifest", "rollout_logprobs.pt", "trainer_logprobs.pt", ""), ("manifest", "rollout_trace.jsonl", "trainer_trace.jsonl", ""),
+    ]  # fmt: skip
+    assert found[0].tokens == f"{D}/token_ids.pt" and found[0].control == "cross_stack" and found[0].goal == "unknown"
+    assert (found[0].run, found[0].step, found[0].manifest) == ("r", 3, f"{D}/manifest.json")
+
+
+def test_keys_of_the_manifest_count_before_names_of_files() -> None:
+    a, b = artifact("x1.pt", name="rollout"), artifact("x2.pt", name="trainer")
+    assert short(made(a, b)) == [("manifest", "x1.pt", "x2.pt", "")]
+
+
+def test_sidecars_of_one_directory_belong_together() -> None:
+    rows = [artifact(f"{side}.pt", manifest=f"{side}.pt.meta.json") for side in ("rollout", "trainer")]
+    assert short(made(*rows)) == [("manifest", "rollout.pt", "trainer.pt", "")]
+    apart = [rows[0], artifact("trainer.pt", directory="/w/results/r/step4")]
+    known = {(row.path, row.sha256): "" for row in apart}
+    assert [one.refused != "" for one in made(*apart, both=known)] == [True, True], "never over two directories"
+
+
+def test_a_side_without_its_other_side_and_two_of_one_name_are_said() -> None:
+    lone = artifact("rollout_logprobs.pt")
+    assert made(lone) == [], "whether it holds both is looked at first"
+    (one,) = made(lone, both={(lone.path, lone.sha256): ""})
+    assert one.refused == "trainer_logprobs is named by no manifest beside it: it has no other side"
+    (one,) = made(lone, both={(lone.path, lone.sha256): "slime"})
+    assert (one.how, one.b, one.refused) == ("alone", "", "")
+    two = [artifact("rollout.pt"), artifact("rollout.jsonl"), artifact("trainer.pt")]
+    assert [one.refused for one in made(*two)] == ["several entries are named rollout: declare which belong together"]
+
+
+def test_token_exports_and_files_that_hold_both() -> None:
+    step = "/w/out/token_exports/step_4"
+    ranks = [artifact(f"rank_{n}.jsonl", directory=step, manifest="STABLE", step=4) for n in (0, 1)]
+    other = artifact("train_data_step7.jsonl")
+    known = {(other.path, other.sha256): "nemo-rl"}
+    found = made(*ranks, other, both=known)
+    assert [(one.how, one.a, one.b, one.step) for one in found] == [
+        ("alone", other.path, "", 3),
+        ("alone", step, "", 4),
+    ]
+    again = Known("h", [*ranks, other, artifact("log.txt")], both=known)
+    assert [row.name for row in unpaired(again, pairs(again))] == ["log.txt"]
+
+
+def test_a_manifests_list() -> None:
+    rows = [artifact("rollout.pt"), artifact("again.pt"), artifact("trainer.pt")]
+    listed = [
+        {"a": "rollout.pt", "b": "again.pt", "control": "inference_alone", "variant": "A/A", "goal": "repeatability"},
+        {"a": "rollout.pt", "b": "trainer.pt", "repeats_a": ["again.pt"], "basis": "raw"},
+    ]
+    found = made(*rows, said={f"{D}/manifest.json": Said(listed, goal="cross_stack")})
+    assert [(one.a[-10:], one.b[-10:], one.control, one.goal, one.repeats_a, one.basis) for one in found] == [
+        ("rollout.pt", f"{D}/again.pt"[-10:], "inference_alone", "repeatability", (), None),
+        ("rollout.pt", "trainer.pt", "", "cross_stack", (f"{D}/again.pt",), "raw"),
+    ], "the pair by names is the one that is listed"
+
+
+def test_what_a_manifests_list_says_wrongly_is_said() -> None:
+    rows = [artifact("x.pt"), artifact("y.pt")]
+    for entry, why in (
+        ("x.pt", "no object"), ({"a": "z.pt", "b": "y.pt"}, "`a` is no artifact"), ({"b": "y.pt"}, "`a` is no artifact"),
+        ({"a": "x.pt", "b": "../../etc/passwd"}, "`b` is no artifact"), ({"a": "x.pt", "b": ["y.pt"]}, "`b` is no artifact"),
+        ({"a": "x.pt", "b": "y.pt", "control": "mine"}, "`control` is none of"), ({"a": "x.pt", "goal": "win"}, "`goal` is none of"),
+        ({"a": "x.pt", "repeats_a": "y.pt"}, "no list of artifacts"), ({"a": "x.pt", "basis": 3}, "`basis` is no text"),
+    ):  # fmt: skip
+        (one,) = made(*rows, said={f"{D}/manifest.json": Said([entry])})
+        assert why in one.refused and one.refused.startswith("entry 1 of `comparisons`"), (entry, one.refused)
+
+
+def test_declared_pairs_fill_names_into_the_other_paths() -> None:
+    config = ComparisonConfig(
+        "roll/{run}/step_{step}/lp.pt", "train/{run}/step_{step}/lp.pt", tokens="tok/{step}.pt", repeats_b=("t2/{run}.{step}",),
+        goal="cross_stack", basis="raw",
+    )  # fmt: skip
+    disk = [[("/w/roll/a/step_12/lp.pt", "/w"), ("/w/roll/a/step_x/lp.pt", "/w")]]
+    (one,) = made(declared=[config], on_disk=disk, base="/w", run_for=lambda path: "from-toml")
+    assert (one.how, one.a, one.b) == ("declared", "/w/roll/a/step_12/lp.pt", "/w/train/a/step_12/lp.pt")
+    assert (one.tokens, one.repeats_b, one.step, one.run, one.run_how) == (
+        "/w/tok/12.pt",
+        ("/w/t2/a.12",),
+        12,
+        "from-toml",
+        "config",
+    )
+    same = ComparisonConfig("{x}/{x}.pt")
+    found = made(declared=[same], on_disk=[[("/w/a/a.pt", "/w"), ("/w/a/b.pt", "/w")]], base="/w")
+    assert [one.a for one in found] == ["/w/a/a.pt"], "one name is one text"
+
+
+def test_a_declaration_stands_in_place_of_the_pair_by_names() -> None:
+    rows = [artifact("rollout.pt"), artifact("trainer.pt")]
+    config = ComparisonConfig(
+        "results/r/step3/rollout.pt", "results/r/step3/trainer.pt", policy="7", control="training_alone"
+    )
+    (one,) = made(*rows, declared=[config], base="/w")
+    assert (one.how, one.policy, one.control, one.step, one.manifest) == (
+        "declared",
+        "7",
+        "training_alone",
+        3,
+        f"{D}/manifest.json",
+    )
+
+
+def test_names_of_pairs_hang_on_files_and_group_alone() -> None:
+    pair = made(artifact("rollout.pt"), artifact("trainer.pt"))[0]
+    for other in (
+        replace(pair, host="g"),
+        replace(pair, basis="raw"),
+        replace(pair, criterion="/c"),
+        replace(pair, step=9),
+    ):
+        assert other.task == pair.task
+    for other in (replace(pair, b="/x"), replace(pair, control=""), replace(pair, plant="one bit")):
+        assert other.task != pair.task
+    assert replace(pair, basis="raw").declaration != pair.declaration
+    assert replace(pair, host="g").declaration == pair.declaration
