@@ -9,6 +9,7 @@ store joins by that, and the whole must fit the expression.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass
@@ -121,25 +122,29 @@ def fields() -> tuple[Field, ...]:
 
 def as_sql(what: str) -> str:
     """A SELECT of all fields (`what` is "fields") or of all patterns ("patterns"), for views."""
-    rows: list[tuple[object, ...]]
+    # As one text: thousands of constants would be bound again with each view that reads this one.
+    rows: list[dict[str, object]]
     if what == "fields":
         rows = [
-            (number, one.name, one.heading, one.says, one.needs, one.fingerprint, one.closure, one.many)
+            {
+                "position": number, "field": one.name, "heading": one.heading, "item": one.says, "needs": one.needs,
+                "in_fingerprint": one.fingerprint, "closure": one.closure, "many": one.many,
+            }
             for number, one in enumerate(fields(), 1)
-        ]
-        columns = "position, field, heading, item, needs, in_fingerprint, closure, many"
+        ]  # fmt: skip
     else:
         rows = [
-            (one.name, where.kind, where.leaf, where.regex, where.part, where.when, where.gives)
+            {
+                "field": one.name, "kind": where.kind, "leaf": where.leaf, "regex": where.regex, "part": where.part,
+                "when": where.when, "gives": where.gives,
+            }
             for one in fields()
             for where in one.patterns
-        ]
-        columns = 'field, kind, leaf, regex, part, "when", gives'
-    listed = ",\n".join("(" + ", ".join(map(_literal, row)) + ")" for row in rows)
-    return f"SELECT * FROM (VALUES\n{listed}) AS listed({columns})"  # noqa: S608  data of this program
+        ]  # fmt: skip
+    kinds = {str: "VARCHAR", int: "INTEGER", bool: "BOOLEAN"}
+    shape = json.dumps([{name: kinds[type(value)] for name, value in rows[0].items()}])
+    return f"SELECT one.* FROM (SELECT unnest(from_json({_quoted(json.dumps(rows))}, {_quoted(shape)})) AS one)"  # noqa: S608
 
 
-def _literal(value: object) -> str:
-    if isinstance(value, bool | int):
-        return str(value).lower()
-    return "'" + str(value).replace("'", "''") + "'"
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
