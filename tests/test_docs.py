@@ -31,6 +31,7 @@ DOCS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("sampl
         config.ComparisonConfig,
         config.SourceConfig,
         config.RunConfig,
+        config.PairConfig,
     ],
 )
 def test_every_setting_is_documented(section: type) -> None:
@@ -50,6 +51,7 @@ def test_every_setting_is_documented(section: type) -> None:
         "comparisons",
         "sources",
         "runs",
+        "pairs",
     }
     for field in dataclasses.fields(section):  # type: ignore[arg-type]
         if field.name not in internal:

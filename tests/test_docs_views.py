@@ -56,6 +56,9 @@ PROMISED = {
     "fault_files": "run_id attempt rec_id kind path host pid rank bytes_size modified_at why observed_at",
     "run_records": "run_id field value launcher worker state launcher_source worker_source",
     "run_fingerprints": "run_id fingerprint known unknown unknown_fields",
+    "pairs": "pair baseline state reason runs_a runs_b excluded",
+    "pair_rules": "pair rule state value_a value_b why",
+    "pair_values": "pair cell key position run_a run_b value_a value_b median_difference state reason",
     "run_states": "run_id attempt state locked first_fault_rec_id faults marked",
     "attempt_states": "run_id attempt locked first_fault_rec_id first_fault_candidates faults marked",
     "transports": "run_id attempt host rank pid comm channel peer_rank transport mnnvl clique_size path line_no event_at"

@@ -7,6 +7,7 @@
     check     for acceptance scripts: exit code by what the run's evidence is
     compare   two dumps of log-probabilities: every number, a verdict, a report
     record    what a run was made of: launcher and workers side by side, fingerprint
+    pairs     declared pairs of arms: the nine rules, medians and single pairs
     snapshot  write all that a store holds into one DuckDB file, at any time
     criterion freeze a criterion before the run; replace it; list them
     candidate say what a run executes; list candidates
@@ -119,7 +120,7 @@ def parser() -> argparse.ArgumentParser:
 
     people_commands.add_parsers(commands)
     compare_command.add_parser(commands)
-    record_command.add_parser(commands)
+    record_command.add_parsers(commands)
     store_commands.add_parsers(commands)
     ledger_commands.add_parsers(commands)
     candidate_command.add_parsers(commands)

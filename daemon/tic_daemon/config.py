@@ -29,6 +29,11 @@
     a = "rollout/step_{step}/logprobs.pt"
     b = "trainer/step_{step}/logprobs.pt"
 
+    [[pair]]
+    name = "bi-on-off"                 # two arms of runs, and what is compared of them; see `PairConfig`
+    a = ["bi0-1", "bi0-2"]
+    b = ["bi1-1", "bi1-2"]
+
     [[step_key]], [[metric_key]]       # W&B keys of your own trainer; see wandb/keys.py
 
     [[wandb_run]]
@@ -278,6 +283,42 @@ class RunConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class PairConfig:
+    """One `[[pair]]`: two arms of runs that are to be compared (docs/how-to/pair-arms.md).
+
+    Attributes:
+        name: names the pair.
+        a, b: run ids of the arms, in the order in which they are paired.
+        baseline: id of the reviewed baseline that arm a stands for.
+        excluded: "RUN: reason" of runs that were made for it and do not count.
+        switch: keys, variables or record fields in which the arms may differ.
+        purpose: iteration or acceptance. full_steps, full_response: steps and response length of the recipe's default.
+        criterion: SHA-256 of the frozen criterion. seeds: why there are several; "" there is one.
+        performance, quality: full keys of metrics. tokens, errors: keys of effective tokens and of the error count.
+        scores_a, scores_b: files of scored problems, pair by pair, relative to this file.
+    """
+
+    name: str
+    line: int = 0
+    a: tuple[str, ...] = ()
+    b: tuple[str, ...] = ()
+    baseline: str = ""
+    excluded: tuple[str, ...] = ()
+    switch: tuple[str, ...] = ()
+    purpose: str = ""
+    full_steps: int | None = None
+    full_response: int | None = None
+    criterion: str = ""
+    seeds: str = ""
+    performance: tuple[str, ...] = ()
+    quality: tuple[str, ...] = ()
+    tokens: str = ""
+    errors: str = ""
+    scores_a: tuple[str, ...] = ()
+    scores_b: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything that tic.toml can say, with its defaults.
 
@@ -305,6 +346,7 @@ class Config:
     comparisons: tuple[ComparisonConfig, ...] = ()
     sources: tuple[SourceConfig, ...] = ()
     runs: tuple[RunConfig, ...] = ()
+    pairs: tuple[PairConfig, ...] = ()
 
     def matches(self, pattern: str, path: str) -> bool:
         """Whether `pattern` of this configuration matches the absolute path `path`."""
@@ -387,6 +429,7 @@ def parse_config(text: str, file: Path) -> Config:
         comparisons=tuple(_comparison(base, entry) for entry in reader.entries(data, "comparison", _COMPARISON)),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
+        pairs=tuple(_pair(entry) for entry in reader.entries(data, "pair", _PAIR)),
     )
 
 
@@ -524,6 +567,7 @@ _TOP: dict[str, _Kind] = {
             "source",
             "run",
             "wandb_run",
+            "pair",
         ),
         _Kind("table"),
     ),
@@ -580,6 +624,13 @@ _WANDB: dict[str, _Kind] = {
     **dict.fromkeys(("framework", "revision"), _TEXT),
 }
 _WANDB_RUN: dict[str, _Kind] = {"path": _Kind("wandb run"), "run": _TEXT}
+
+_PAIR: dict[str, _Kind] = {
+    **dict.fromkeys(("name", "baseline", "criterion", "seeds", "tokens", "errors"), _TEXT),
+    **dict.fromkeys(("a", "b", "excluded", "switch", "performance", "quality", "scores_a", "scores_b"), _TEXTS),
+    "purpose": _Kind("text", values=("iteration", "acceptance")),
+    **dict.fromkeys(("full_steps", "full_response"), _Kind("whole number", 1, 2**53)),
+}
 
 
 class _Reader:
@@ -661,6 +712,11 @@ def _comparison(base: Path, said: Mapping[str, Any]) -> ComparisonConfig:
     files = {key: _under(base, said.get(key)) for key in ("criterion", "planted")}
     lists = {key: tuple(said.get(key, ())) for key in ("repeats_a", "repeats_b")}
     return ComparisonConfig(**{**said, **files, **lists})
+
+
+def _pair(said: Mapping[str, Any]) -> PairConfig:
+    values: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in said.items()}
+    return PairConfig(**values)
 
 
 def _endpoint(said: Mapping[str, Any]) -> EndpointConfig:

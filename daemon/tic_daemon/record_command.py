@@ -1,16 +1,18 @@
-"""`tic-daemon record`: what a run was made of, as its launcher says it and as its workers show it."""
+"""`tic-daemon record`: what a run was made of, as its launcher says it and as its workers show it.
+`tic-daemon pairs`: whether two arms may be compared, and what their numbers are."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
+from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.output import printable, say
 from tic_daemon.store.reader import open_reader
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the command line."""
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the commands to the command line."""
     record = commands.add_parser(
         "record", help="what a run was made of: launcher and workers side by side, fingerprint"
     )
@@ -18,6 +20,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     record.add_argument("--at", default=".", metavar="PATH", help="workspace; default: the current directory")
     record.add_argument("--json", action="store_true", help="as JSON")
     record.set_defaults(run=_record)
+
+    pairs = commands.add_parser("pairs", help="declared pairs of arms: the nine rules, medians and single pairs")
+    pairs.add_argument("name", nargs="?", default="", metavar="NAME", help="one pair; default: all")
+    pairs.add_argument("--at", default=".", metavar="PATH", help="workspace; default: the current directory")
+    pairs.add_argument("--json", action="store_true", help="as JSON")
+    pairs.set_defaults(run=_pairs)
 
 
 def _record(args: argparse.Namespace) -> int:
@@ -35,3 +43,22 @@ def _record(args: argparse.Namespace) -> int:
     else:
         say(printable(words.text(args.run_id, rows, print_, secrets)))
     return 0
+
+
+def _pairs(args: argparse.Namespace) -> int:
+    from tic_daemon.record import pairs  # noqa: PLC0415  loaded only when needed
+
+    reader = open_reader(args.at)
+    try:
+        found = pairs.of(reader, args.name)
+    finally:
+        reader.close()
+    compared = [pairs.scored(pair) for pair in found]
+    if args.json:
+        told = [{**pair, "scores": scores} for pair, scores in zip(found, compared, strict=True)]
+        say(json.dumps(told, indent=1, default=str))
+    else:
+        said = (pairs.text(pair, scores) for pair, scores in zip(found, compared, strict=True))
+        say(printable("\n\n".join(said)))
+    comparable = all(pair["state"] == pairs.COMPARABLE for pair in found)
+    return ExitCode.WELL if comparable else ExitCode.INCONCLUSIVE

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,7 +184,7 @@ class Daemon:
         self._exchange = Exchange(self._writer.layout, self._writer.reader_cursor, self._follower.wake)
         self._spool = PatientSpool(SpoolReader(layout))
         self._env_files = EnvFiles(config.host, config.run_for, self._writer.pins())
-        self._record_files = RecordFiles(config.host, config.run_for, self._writer.configs())
+        self._record_files = _record_files(config, self._writer.configs())
         self._watch_results = config.results.on(config.host)
         known = self._writer.results() if self._watch_results else []
         self._results = Results(config.host, config.run_for, known, self._follower.wake)
@@ -604,6 +604,16 @@ class Daemon:
         self._exchange.stop(max(0.5, min(EXCHANGE_S, ending.left() / 4)))
         ending.stage = "closing and publishing the store"
         self._writer.close(time.monotonic() + ending.left())
+
+
+def _record_files(config: Config, known: dict[str, str]) -> RecordFiles:
+    """The reader of what runs were made of, told of the pairs of arms that tic.toml declares."""
+    files = RecordFiles(config.host, config.run_for, known)
+    if config.file is not None:
+        pairs = [asdict(pair) for pair in config.pairs]
+        said = [{key: value for key, value in pair.items() if value and key != "line"} for pair in pairs]
+        files.declare(str(config.file), str(config.base), said)
+    return files
 
 
 def _of_record(survey: Survey | None) -> tuple[tuple[str, str], ...]:

@@ -55,6 +55,10 @@ _NAMES_A_HASH: Final = re.compile(
     r"(?i)commit|sha|rev|hash|tree|base|digest|version|snapshot|code|patch|git|head|weight|id\b"
 )
 """A key of W&B has 40 hexadecimal digits, as a commit has."""
+PAIRS: Final = "pairs"
+"""The kind of what tic.toml says of pairs of arms. Manifests declare one as `pair`, several as a list `pairs`."""
+_PAIR: Final = re.compile(r"pairs?\.")
+_PAIR_VALUE: Final = 20_000
 _NOT_OF_A_RUN: Final = frozenset({"artifacts", "files"})
 
 
@@ -253,7 +257,7 @@ def _told(found: _Flat, kind: str, name: str) -> Told:
                 key,
                 matched,
                 "worker" if kind == "receipt" or worker else "launcher",
-                f"[secret: see {key} in {name}]"[:_VALUE] if secret else as_text(value),
+                f"[secret: see {key} in {name}]"[:_VALUE] if secret else as_text(value, _limit(matched)),
                 line,
                 secret,
             )
@@ -273,7 +277,11 @@ def _holds_secret(key: str, value: Any) -> bool:
     return value == PLACE or as_text(without_credentials(value, key)) != plain
 
 
-def as_text(value: Any) -> str:
+def _limit(name: str) -> int:
+    return _PAIR_VALUE if _PAIR.match(name) else _VALUE
+
+
+def as_text(value: Any, limit: int = _VALUE) -> str:
     """A value as one text of bounded length: a longer one ends with its hash, so that two that differ stay so."""
     if isinstance(value, str):
         text = value
@@ -281,10 +289,10 @@ def as_text(value: Any) -> str:
         text = json.dumps(value)
     else:
         text = json.dumps(value, default=str, ensure_ascii=False)
-    if len(text) <= _VALUE:
+    if len(text) <= limit:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-    return f"{text[: _VALUE - 80]}... sha256:{digest}"
+    return f"{text[: limit - 80]}... sha256:{digest}"
 
 
 def _role(said: str, name: str) -> str:

@@ -51,6 +51,11 @@ class RecordFiles(SmallFiles):
                 told = flat.of_mapping(said, WANDB, source.path.rpartition("/")[2])
                 self._tell(source.path, source.root, WANDB, told, None, source.host)
 
+    def declare(self, file: str, root: str, pairs: Sequence[Mapping[str, object]]) -> None:
+        """What tic.toml says of pairs of arms; of none, what it said before is over."""
+        told = flat.of_mapping({flat.PAIRS: list(pairs)}, flat.PAIRS, file.rpartition("/")[2]) if pairs else Told()
+        self._tell(file, root, flat.PAIRS, told, None, self._host)
+
     def pending(self) -> tuple[ConfigRow, ...]:
         """Rows that are to be stored."""
         with self._lock:
@@ -86,7 +91,7 @@ class RecordFiles(SmallFiles):
                 self._gone(path, root)
             return
         said = told.run if kind in (layout.MANIFEST, layout.META, "receipt") else ""
-        run = self._run_for(path) or said or (layout.run_of(path) if kind != WANDB else "")
+        run = self._run_for(path) or said or (layout.run_of(path) if kind not in (WANDB, flat.PAIRS) else "")
         digest = told.digest
         if self._known.get(path, "") == digest:
             return

@@ -7,7 +7,7 @@ WITH told AS MATERIALIZED (
 ),
 known AS (
     SELECT run_id, max(attempt) AS attempt FROM (
-        SELECT run_id, attempt FROM run_states UNION ALL SELECT DISTINCT run_id, NULL::INTEGER FROM told)
+        SELECT run_id, attempt FROM i_latest_attempt UNION ALL SELECT DISTINCT run_id, NULL::INTEGER FROM told)
     WHERE run_id IS NOT NULL GROUP BY run_id
 ),
 listed AS MATERIALIZED (SELECT * FROM i_record_field),

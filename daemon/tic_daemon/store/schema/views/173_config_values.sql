@@ -14,7 +14,7 @@ near AS (
     WHERE len(f.dir) >= len(rtrim(c.root, '/'))
     GROUP BY c.host, c.path
 )
-SELECT v.rec_id, CASE WHEN v.run_hint <> '' THEN v.run_hint WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL AND e.runs = 1 THEN e.run_id END AS run_id,
+SELECT v.rec_id, CASE WHEN v.kind = 'pairs' THEN NULL WHEN v.run_hint <> '' THEN v.run_hint WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL AND e.runs = 1 THEN e.run_id END AS run_id,
     v.host, v.path, v.line_no, v.kind, v.side, v.key, v.name, v.value, v.secret, v.problem, v.digest, v.modified_at, v.observed_at
 FROM newest v
 LEFT JOIN named n ON n.host = v.host AND n.path = v.path AND v.run_hint = ''

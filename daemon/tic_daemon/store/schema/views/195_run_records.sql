@@ -9,16 +9,19 @@ CREATE OR REPLACE VIEW i_record_pattern AS
 -- record patterns
 ;
 
+-- The latest attempt of each run. Not run_states: that says much more, and costs as much.
+CREATE OR REPLACE VIEW i_latest_attempt AS SELECT run_id, max(attempt) AS attempt FROM i_attempt GROUP BY run_id;
+
 -- One row a value that something tells of a field of a run. What is no value (an empty text, unknown, a reference to another
 -- key that nobody resolved) is none. `origin`: the kind of file, or the view that shows it.
 CREATE OR REPLACE VIEW record_values AS
 WITH pattern AS MATERIALIZED (SELECT * FROM i_record_pattern),
 config AS MATERIALIZED (
     SELECT *, regexp_extract(name, '[^.]*$') AS leaf FROM config_values
-    WHERE run_id IS NOT NULL AND problem = '' AND NOT secret
+    WHERE run_id IS NOT NULL AND problem = '' AND NOT secret AND NOT regexp_matches(name, '^pairs?\.')
         AND lower(trim(value)) NOT IN ('', 'null', 'none', 'unknown', 'n/a', '-', '?', 'todo') AND NOT contains(value, '${')
 ),
-latest AS MATERIALIZED (SELECT run_id, attempt FROM run_states),
+latest AS MATERIALIZED (SELECT run_id, attempt FROM i_latest_attempt),
 state AS MATERIALIZED (
     SELECT s.* FROM exec_state_now s JOIN latest l ON l.run_id = s.run_id AND l.attempt = s.attempt
     WHERE s.field IN (SELECT leaf FROM pattern WHERE kind = 'state')
