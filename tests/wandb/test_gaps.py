@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.wandb.histories import Gap, Histories, at
+from tic_daemon.store import united
 from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.statements import DERIVE, load
 
@@ -649,3 +650,29 @@ def test_neither_the_client_nor_the_server_shows_that_a_run_moves() -> None:
     assert h.con.execute("SELECT state FROM run_states").fetchone() == ("silent",)
     assert h.con.execute("SELECT worker_at FROM liveness").fetchone() == (at(0),)
     assert h.con.execute("SELECT count(*) FROM evidence_gaps WHERE kind = 'unreadable'").fetchone() == (0,)
+
+
+def test_a_run_that_two_stores_tell_of_is_one(store: Histories) -> None:
+    """One store follows the local log, another has read the server alone, in another project: one row of both."""
+    plan = united.plan_for(["wandb_runs"])
+    columns = store.con.execute("SELECT * FROM wandb_runs LIMIT 0").description
+    with store.con.cursor() as con:
+        con.execute("SET VARIABLE now = ?", [at(END)])
+        con.execute(
+            "CREATE TEMP TABLE part_wandb_runs AS SELECT *, 'a' AS part_store FROM wandb_runs WHERE run_id = 'young'"
+        )
+        con.execute(
+            "INSERT INTO part_wandb_runs SELECT * REPLACE ('b' AS part_store, '' AS mode, 'crashed' AS state, 0 AS directories,"
+            " NULL AS local_steps, 9 AS server_steps, NULL AS uploader, NULL AS uploader_at, 'timeout' AS read_outcome,"
+            " read_at + INTERVAL 1 HOUR AS read_at, 3 AS reads, 0 AS gaps, 'other' AS project,"
+            " observed_at + INTERVAL 1 HOUR AS observed_at) FROM part_wandb_runs"
+        )
+        ((name, sql),) = plan.make
+        con.execute(f"CREATE TEMP VIEW made AS {sql}")
+        assert name == "wandb_runs" and con.execute("SELECT * FROM made LIMIT 0").description == columns
+        rows = con.execute(
+            "SELECT mode, state, local_steps, server_steps, uploader, read_outcome, reads, directories, project_note FROM made"
+        ).fetchall()
+    (one,) = store.con.execute("SELECT reads, uploader FROM wandb_runs WHERE run_id = 'young'").fetchall()
+    note = "runs of this workspace are in 2 projects: e/other, e/p"
+    assert rows == [("online", "running", 10, 9, one[1], "timeout", one[0] + 3, 1, note)]

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.harness import environment, wait_until
+from tests.wandb.conftest import RealLogs
 from tests.wandb_server import Fault, Hang, WandbServer
 from tic_daemon.store.reader import open_reader
 from tic_daemon.wandb.process_tree import end_tree
@@ -118,3 +120,55 @@ def test_logs_are_followed_while_the_server_hangs(tmp_path: Path) -> None:
             daemon.wait()
         wait_until(lambda: gone(started), 10, lambda: "a child outlived its daemon")
         wait_until(lambda: not list(temporary.glob("tic-wandb-*")), 10, lambda: "its directory is left")
+
+
+@pytest.mark.slow
+def test_a_server_that_hangs_for_long_holds_up_nothing_else(tmp_path: Path, real_logs: RealLogs) -> None:
+    """Deadlines of seconds stand for ten minutes: reading after reading ends at its own, and all else goes on."""
+    work = tmp_path / "work"
+    directory = work / "wandb" / real_logs.killed.parent.name.replace("offline-run", "run")
+    directory.mkdir(parents=True)
+    log, history = work / "trainer.log", directory / real_logs.killed.name
+    log.write_text("start\n")
+    whole = real_logs.killed.read_bytes()
+    history.write_bytes(whole[: len(whole) // 2])
+    (work / "tic.toml").write_text(
+        '[store]\nsnapshot_s = 1\n[wandb]\nevery_s = 1\ndeadline_s = 2\n[[wandb_run]]\npath = "lab/grpo/a"\n'
+    )
+    with WandbServer() as server:
+        server.add_run("lab/grpo/a", [{"_step": n} for n in range(5)])
+        server.faults.append(Fault("*", Hang()))
+        daemon = subprocess.Popen(
+            [sys.executable, "-m", "tic_daemon", "watch", str(work)],
+            env={**environment(), **server.env(tmp_path / "home")}, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_until(lambda: bool(list(work.glob(".tic/*/daemon.json"))), 60, lambda: "it does not start")
+            reader = open_reader(str(work))
+
+            def ask(sql: str) -> list[tuple[object, ...]]:
+                return [tuple(row) for row in reader.query(sql).rows]
+
+            def holds(what: str, at_least: int) -> bool:
+                return int(str(ask(f"SELECT count(*) FROM {what}")[0][0])) >= at_least
+
+            ended = "wandb_reads WHERE outcome = 'timeout'"
+            steps = "step_coverage WHERE source = 'wandb_local'"
+            wait_until(partial(holds, ended, 1), 60, lambda: "no reading ended at its deadline")
+            before = int(str(ask(f"SELECT count(*) FROM {steps}")[0][0]))
+            for number in (1, 2):
+                with log.open("a") as file:
+                    file.write("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+                wait_until(partial(holds, "faults", number), 20, lambda: "a line did not come through")
+            history.write_bytes(whole)
+            wait_until(partial(holds, steps, before + 1), 60, lambda: "the local log is not followed")
+            wait_until(partial(holds, ended, 3), 90, lambda: "it is not read again")
+            assert ask("SELECT DISTINCT outcome FROM wandb_reads") == [("timeout",)]
+            assert ask("SELECT DISTINCT confirmed FROM wandb_gaps") == [(False,)]
+            reader.close()
+            began = time.monotonic()
+            daemon.terminate()
+            assert daemon.wait(60) == 0 and time.monotonic() - began < 30
+        finally:
+            daemon.kill()
+            daemon.wait()
