@@ -26,6 +26,8 @@ from tic_tui.launching import Launcher  # noqa: E402
 from tic_tui.mailbox import Mailbox  # noqa: E402
 from tic_tui.messages import (  # noqa: E402
     Arrived,
+    ComparisonFetched,
+    ComparisonsFetched,
     FaultsFetched,
     FindingsFetched,
     Link,
@@ -49,6 +51,7 @@ from tic_tui.screens.runs import RunsScreen  # noqa: E402
 from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
 
 if TYPE_CHECKING:
+    from tic_tui.comparison_model import ComparisonsView, ComparisonView
     from tic_tui.execution import Item
     from tic_tui.lanes import StateView
 
@@ -84,6 +87,12 @@ def _faults_screen() -> View:
     return FaultsScreen()
 
 
+def _comparisons_screen() -> View:
+    from tic_tui.screens.comparisons import ComparisonsScreen  # noqa: PLC0415
+
+    return ComparisonsScreen()
+
+
 class TicApp(App[str | None], inherit_bindings=False):
     """The screen.
 
@@ -103,6 +112,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         bindings.MISMATCHES: _mismatches_screen,
         bindings.STATE: _state_screen,
         bindings.FAULTS: _faults_screen,
+        bindings.COMPARISONS: _comparisons_screen,
     }
     DEFAULT_MODE = bindings.RUNS
 
@@ -211,6 +221,16 @@ class TicApp(App[str | None], inherit_bindings=False):
         return self.readings.faults
 
     @property
+    def comparisons_view(self) -> ComparisonsView | None:
+        """As `runs_view`, of the list of comparisons."""
+        return self.readings.comparisons
+
+    @property
+    def comparison_view(self) -> ComparisonView | None:
+        """As `runs_view`, of one comparison."""
+        return self.readings.comparison
+
+    @property
     def frozen_at(self) -> datetime | None:
         """Since when the picture is held."""
         return self.readings.frozen_at
@@ -269,6 +289,12 @@ class TicApp(App[str | None], inherit_bindings=False):
             self.run_missing = message.view is None
             self._take("state", message.view)
 
+    def on_comparisons_fetched(self, message: ComparisonsFetched) -> None:
+        self._take("comparisons", message.view)
+
+    def on_comparison_fetched(self, message: ComparisonFetched) -> None:
+        self._take("comparison", message.view)
+
     def on_marks_seen(self, message: MarksSeen) -> None:
         self.saying.acknowledge(message.ids)
 
@@ -310,7 +336,7 @@ class TicApp(App[str | None], inherit_bindings=False):
     async def go(self, mode: str) -> None:
         """To one of the numbered screens itself, not to a record or step that was opened from it before."""
         await self.switch_mode(mode)
-        while isinstance(self.screen, View) and self.screen.name_in_table in (bindings.INSPECT, bindings.SIDES):
+        while isinstance(self.screen, View) and self.screen.name_in_table in bindings.DEEPER:
             await self.pop_screen()
 
     async def show_run(self, run_id: str | None = None) -> None:
@@ -350,6 +376,14 @@ class TicApp(App[str | None], inherit_bindings=False):
                 view.show_run(run_id)
             if ask:
                 await view.action_filter()
+
+    async def show_comparisons(self, run_id: str | None) -> None:
+        """To the comparisons of this run; None: as they were left."""
+        from tic_tui.screens.comparisons import ComparisonsScreen  # noqa: PLC0415
+
+        await self.go(bindings.COMPARISONS)
+        if run_id is not None and isinstance(view := self.view, ComparisonsScreen):
+            view.show_run(run_id)
 
     @property
     def metric(self) -> str:

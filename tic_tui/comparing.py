@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 COMPARISON: Final = (
@@ -17,7 +18,56 @@ COUNTS: Final = (
     "SELECT run_id, coalesce(label, 'no verdict') AS label, admissibility, count(*)::BIGINT AS comparisons,"
     " count(*) FILTER (is_evidence)::BIGINT AS evidence FROM comparisons GROUP BY ALL ORDER BY ALL"
 )
+BACK: Final = timedelta(hours=1)
+PAGE: Final = 5000
+SINCE: Final = (
+    f"SELECT {COMPARISON} FROM comparisons WHERE observed_at > ? OR (observed_at = ? AND comparison_id > ?)"  # noqa: S608
+    f" ORDER BY observed_at, comparison_id LIMIT {PAGE}"
+)
+NEWEST: Final = (
+    f"SELECT {COMPARISON} FROM comparisons"  # noqa: S608
+    " QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY observed_at DESC, comparison_id DESC) = 1"
+)
+"""The newest of each run."""
 _ORDER: Final = ("FAIL", "INVALID", "VACUOUS", "PASS", "no verdict")
+
+
+class ComparedNews:
+    """What was compared, what is under way and what could not be, since it was asked last.
+
+    Args:
+        ask: asks the store: rows of a statement, with its parameters and `gather`.
+    """
+
+    def __init__(self, ask: Callable[..., Sequence[dict[str, Any]]]) -> None:
+        self._ask = ask
+        self._known: set[str] = set()
+        self._newest = datetime.min
+        self._under_way: dict[str, str] = {}
+
+    def told(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """(word, what, all of it) of each."""
+        for row in self._compared():
+            yield "comparison", verdict(row), row
+        rows = self._ask(f"SELECT {QUEUE} FROM comparison_queue WHERE state <> 'waiting'", gather="")  # noqa: S608
+        before, self._under_way = self._under_way, {row["task"]: waits(row) for row in rows}
+        for row in rows:
+            if before.get(row["task"]) != self._under_way[row["task"]]:
+                yield "comparing", self._under_way[row["task"]], row
+
+    def _compared(self) -> Iterator[dict[str, Any]]:
+        """New ones, from a while before the newest one that was told on: stores do not all tell at once."""
+        since, name = self._newest if self._newest == datetime.min else self._newest - BACK, ""
+        while True:
+            rows = self._ask(SINCE, [since, since, name], gather="")
+            for row in rows:
+                since, name = row["observed_at"], row["comparison_id"]
+                if name not in self._known:
+                    self._known.add(name)
+                    yield row
+            self._newest = max(self._newest, since)
+            if len(rows) < PAGE:
+                return
 
 
 def counts(rows: Sequence[Mapping[str, Any]]) -> str:

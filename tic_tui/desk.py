@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
+from tic_tui.comparison_reading import ComparisonReading, ComparisonsReading
 from tic_tui.fault_reading import FaultsReading
-from tic_tui.messages import FaultsFetched, MismatchesFetched, RunFetched, RunsFetched, StateFetched
+from tic_tui.messages import (
+    ComparisonFetched,
+    ComparisonsFetched,
+    FaultsFetched,
+    MismatchesFetched,
+    RunFetched,
+    RunsFetched,
+    StateFetched,
+)
 from tic_tui.model import Demand, Mismatch, build
 from tic_tui.reading import Ask, News, RunReading, RunsReading
 from tic_tui.record_reading import MismatchesReading
@@ -22,7 +31,9 @@ if TYPE_CHECKING:
 KEPT: Final = 6  # readings of runs and filter stacks, so that coming back to one costs what is new
 _NAMES: Final = tuple(f.name for f in fields(Mismatch))
 
-Reading = RunsReading | RunReading | MismatchesReading | FaultsReading | StateReading
+Reading = (
+    RunsReading | RunReading | MismatchesReading | FaultsReading | StateReading | ComparisonsReading | ComparisonReading
+)
 
 
 class Desk:
@@ -54,6 +65,10 @@ class Desk:
             message = FaultsFetched(demand.run_id or "", reading.view(self.reader, ask))
         elif isinstance(reading, StateReading):
             message = StateFetched(demand.run_id or "", reading.view(self.reader, ask))
+        elif isinstance(reading, ComparisonsReading):
+            message = ComparisonsFetched(reading.view(self.reader, ask))
+        elif isinstance(reading, ComparisonReading):
+            message = ComparisonFetched(reading.view(self.reader, ask))
         else:
             message = RunsFetched(reading.view(self.reader, ask))
         self._last = reading
@@ -69,6 +84,16 @@ class Desk:
             return self._keep(("faults", run), FaultsReading(run))
         if demand.screen == "state" and run is not None:
             return self._keep(("state", run), StateReading(run))
+        if demand.screen in {"comparisons", "comparison"}:
+            return self._comparing(demand)
+        return self._keep(None, RunsReading())
+
+    def _comparing(self, demand: Demand) -> Reading:
+        run = demand.run_id
+        if demand.screen == "comparisons":
+            return self._keep(("comparisons", run, demand.filters), ComparisonsReading(run, demand.filters))
+        if demand.screen == "comparison" and (one := demand.compare) is not None:
+            return self._keep(("comparison", one.comparison_id), ComparisonReading(one.comparison_id))
         return self._keep(None, RunsReading())
 
     def _keep(self, name: Any, new: Reading) -> Reading:

@@ -1,4 +1,4 @@
-"""What a person filters mismatch records by: a column, an operator, a value; and the SQL that it means.
+"""What a person filters records and comparisons by: a column, an operator, a value; and the SQL that it means.
 
     Filter("metric", "is", "logprob_mae").sql()  ->  ("coalesce(nullif(metric, ''), 'unknown') = ?", ("logprob_mae",))
 
@@ -43,6 +43,28 @@ COLUMNS: Final[dict[str, tuple[str, Kind]]] = {
     "path": ("path", "text"),
     "raw": ("raw", "text"),
 }
+# The same of view `comparisons`.
+COMPARISON_COLUMNS: Final[dict[str, tuple[str, Kind]]] = {
+    "label": ("label", "text"),
+    "kind": ("kind", "text"),
+    "goal": ("goal", "text"),
+    "step": ("step", "number"),
+    "dtype": ("CASE WHEN dtype_a = dtype_b THEN dtype_a ELSE concat_ws(' and ', dtype_a, dtype_b) END", "text"),
+    "admissibility": ("admissibility", "text"),
+    "is_evidence": ("is_evidence", "yes or no"),
+    "reason": ("reason", "text"),
+    "run_id": ("run_id", "text"),
+    "attempt": ("attempt", "number"),
+    "policy": ("policy", "text"),
+    "group": ("control_group", "text"),
+    "mismatched_tokens": ("mismatched_tokens", "number"),
+    "logprob_mae": ("logprob_mae", "number"),
+    "logprob_max": ("logprob_max", "number"),
+    "noise_ratio": ("noise_ratio", "number"),
+    "file_a": ("side_a", "text"),
+    "file_b": ("side_b", "text"),
+}
+TABLES: Final = {"mismatches": COLUMNS, "comparisons": COMPARISON_COLUMNS}
 OPS: Final[dict[Kind, tuple[Op, ...]]] = {
     "text": ("is", "is not", "contains"),
     "number": ("is", "is not", ">=", "<="),
@@ -50,26 +72,37 @@ OPS: Final[dict[Kind, tuple[Op, ...]]] = {
 }
 _COMPARE: Final[dict[Op, str]] = {"is": "=", "is not": "<>", ">=": ">=", "<=": "<="}
 _WORDS: Final = {"yes": True, "true": True, "no": False, "false": False}
-# The columns whose values are few enough to choose from.
-CHOICES: Final = tuple(
-    name for name in COLUMNS if name not in {"step", "value", "noise_ratio", "policy", "path", "raw"}
-)
+_MANY: Final = frozenset(
+    {
+        "step", "value", "noise_ratio", "policy", "path", "raw", "reason", "mismatched_tokens", "logprob_mae",
+        "logprob_max", "file_a", "file_b",
+    }
+)  # fmt: skip
 
 
-def operators(column: str) -> tuple[Op, ...]:
+def chosen(table: str) -> tuple[str, ...]:
+    """The columns of a table whose values are few enough to choose from."""
+    return tuple(name for name in TABLES[table] if name not in _MANY)
+
+
+CHOICES: Final = chosen("mismatches")
+
+
+def operators(column: str, table: str = "mismatches") -> tuple[Op, ...]:
     """The operators that a column has.
 
     Raises:
         ConfigError: there is no such column.
     """
-    if column not in COLUMNS:
-        raise ConfigError(f"no column {column!r} to filter by", f"one of {', '.join(COLUMNS)}")
-    return (*OPS["text"], ">=", "<=") if column == "rank" else OPS[COLUMNS[column][1]]
+    columns = TABLES[table]
+    if column not in columns:
+        raise ConfigError(f"no column {column!r} to filter by", f"one of {', '.join(columns)}")
+    return (*OPS["text"], ">=", "<=") if column == "rank" else OPS[columns[column][1]]
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One line of the filter stack. `on` is False for one that is kept but not applied.
+    """One line of the filter stack. `on` is False for one that is kept but not applied; `table`: what it filters.
 
     Raises:
         ConfigError: an unknown column, an operator that the column has not, or a value that is no number, yes or no.
@@ -79,15 +112,17 @@ class Filter:
     op: Op
     value: str
     on: bool = True
+    table: str = "mismatches"
 
     def __post_init__(self) -> None:
-        if self.op not in operators(self.column):
-            raise ConfigError(f"{self.column} has no {self.op!r}", f"one of {', '.join(operators(self.column))}")
+        allowed = operators(self.column, self.table)
+        if self.op not in allowed:
+            raise ConfigError(f"{self.column} has no {self.op!r}", f"one of {', '.join(allowed)}")
         self._value()
 
     def sql(self) -> tuple[str, tuple[object, ...]]:
         """(condition, its parameters). The condition is never NULL: what is unknown does not meet a comparison."""
-        name, kind = COLUMNS[self.column]
+        name, kind = TABLES[self.table][self.column]
         value = self._value()
         if kind == "text" and self.op == "contains":
             return f"contains(coalesce({name}, ''), ?)", (value,)
@@ -101,7 +136,7 @@ class Filter:
         return f"coalesce({name} {_COMPARE[self.op]} ?, false)", (value,)
 
     def _value(self) -> object:
-        _, kind = COLUMNS[self.column]
+        _, kind = TABLES[self.table][self.column]
         if kind == "text" and self.op in {"is", "is not", "contains"}:
             return self.value
         if self.value == UNKNOWN and self.op in {"is", "is not"}:

@@ -15,6 +15,7 @@ from tic_tui.safe import NOTHING, Safe
 from tic_tui.theming import Look
 
 if TYPE_CHECKING:
+    from tic_tui.comparison_model import ComparisonsView, ComparisonView
     from tic_tui.execution import Finding
     from tic_tui.histories import Side
     from tic_tui.lanes import StateView
@@ -102,6 +103,22 @@ class StateFetched(_Latest):
     def __init__(self, run_id: str, view: StateView | None) -> None:
         super().__init__()
         self.run_id = run_id
+        self.view = view
+
+
+class ComparisonsFetched(_Latest):
+    """A reading of the list of comparisons."""
+
+    def __init__(self, view: ComparisonsView) -> None:
+        super().__init__()
+        self.view = view
+
+
+class ComparisonFetched(_Latest):
+    """A reading of one comparison."""
+
+    def __init__(self, view: ComparisonView) -> None:
+        super().__init__()
         self.view = view
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from tic_tui.comparison_model import CompareAsk, Compared
 from tic_tui.filters import Filter
 from tic_tui.histories import Wandb
 from tic_tui.safe import NOTHING, Safe, safe
@@ -359,6 +360,7 @@ class RunView:
     artifacts: Mapping[str, int] = field(default_factory=dict)  # how many are in each state of view `artifacts`
     wandb: Wandb = field(default_factory=Wandb)
     changes: tuple[PhaseChange, ...] = ()  # the newest of the weights' lifecycle, each process' in the order of its log
+    compared: Compared = field(default_factory=Compared)
 
     def count(self, admissibility: str, reason: str = "", *, attempt: int | None = None) -> int:
         """Records of an attempt (the run's newest one) with this admissibility, and this reason if one is given."""
@@ -432,7 +434,7 @@ class FaultsView:
     files: tuple[FaultFile, ...] = ()
 
 
-Screen = Literal["runs", "run", "mismatches", "state", "faults"]
+Screen = Literal["runs", "run", "mismatches", "state", "faults", "comparisons", "comparison"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -450,6 +452,7 @@ class Demand:
         choices: the filter column whose values are asked for; "" none.
         attempt: of screen 5; None: the newest one.
         lanes: of screen 4; None: as it begins.
+        compare: of comparisons.
     """
 
     screen: Screen = "runs"
@@ -462,25 +465,17 @@ class Demand:
     choices: str = ""
     attempt: int | None = None
     lanes: LaneAsk | None = None
+    compare: CompareAsk | None = None
 
 
 # `raw` holds newlines; the others are keys, that go back into queries, marks and the file system exactly as they are.
 # All of them are made safe when they are drawn, by the line builder.
 _RAW = frozenset(
     {
-        "raw",
-        "run_id",
-        "id",
-        "target",
-        "store_id",
-        "origin_store_id",
-        "incident_store_id",
-        "first_fault_store_id",
-        "finding_id",
-        "finding_ids",
-        "path",
+        "raw", "run_id", "id", "target", "store_id", "origin_store_id", "incident_store_id", "first_fault_store_id",
+        "finding_id", "finding_ids", "path", "comparison_id", "request", "side_a", "side_b", "manifest",
     }
-)
+)  # fmt: skip
 
 
 def columns(kind: type[Any]) -> str:

@@ -106,8 +106,7 @@ class News:
         self._states: dict[str, tuple[str, str | None]] = {}
         self._wrong: set[str] = set()
         self._lacking: set[tuple[Any, ...]] = set()
-        self._compared: set[str] = set()
-        self._comparing: dict[str, str] = {}
+        self._compared = comparing.ComparedNews(self._ask)
         self._states_at = float("-inf")
         self._standing = ""
         self.position = ""
@@ -292,17 +291,9 @@ class News:
 
     def _comparisons(self) -> Iterator[Event]:
         """Dumps that were compared, what is under way, and what could not be."""
-        rows = self._ask(f"SELECT {comparing.COMPARISON} FROM comparisons ORDER BY observed_at, rec_id", gather="")  # noqa: S608
-        for row in rows:
-            if row["comparison_id"] not in self._compared and self._wanted(row):
-                self._compared.add(row["comparison_id"])
-                yield Event(row["observed_at"], "comparison", row["run_id"] or "", comparing.verdict(row), row)
-        waiting = self._ask(f"SELECT {comparing.QUEUE} FROM comparison_queue WHERE state <> 'waiting'", gather="")  # noqa: S608
-        now = {row["task"]: comparing.waits(row) for row in waiting}
-        for row in waiting:
-            if self._comparing.get(row["task"]) != now[row["task"]] and self._wanted(row):
-                yield Event(row["observed_at"], "comparing", row["run_id"] or "", now[row["task"]], row)
-        self._comparing = now
+        for word, text, row in self._compared.told():
+            if self._wanted(row):
+                yield Event(row["observed_at"], word, row["run_id"] or "", text, row)
 
     def _state_changes(self) -> Iterator[Event]:
         """What processes told of their state and weights since it was asked last."""

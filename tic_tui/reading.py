@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from tic_tui import histories, queries
+from tic_tui import comparison_queries, histories, queries
 from tic_tui.counting import ADD, LEAST, MOST, Groups, Question, Tally
 from tic_tui.model import (
     Bucket,
@@ -277,6 +277,7 @@ class RunReading:
         self._findings = Paced(lambda reader: (queries.findings(reader, run_id), queries.gpus(reader, run_id)))
         self._wandb = Paced(lambda reader: histories.read(reader, run_id))
         self._artifacts = Paced(lambda reader: queries.artifacts(reader, run_id))
+        self._compared = Paced(lambda reader: comparison_queries.of_run(reader, run_id))
         self._changes = Paced(lambda reader: queries.phase_changes(reader, run_id))
         self._steps = Paced(lambda reader: queries.steps(reader, run_id))
         self._sources = Paced(lambda reader: queries.sources(reader, run_id))
@@ -330,6 +331,7 @@ class RunReading:
             wandb=self._wandb.get(reader, ask),
             artifacts=self._artifacts.get(reader, ask),
             changes=self._changes.get(reader, ask),
+            compared=self._compared.get(reader, ask),
         )
 
     def _bounded(self, records: Tally) -> Groups:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal, Union
 from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
 
 if TYPE_CHECKING:
+    from tic_tui.comparison_model import ComparisonsView, ComparisonView
     from tic_tui.lanes import StateView
 
-Which = Literal["runs", "run", "mismatches", "state", "faults"]
-AnyView = Union[RunsView, RunView, MismatchesView, FaultsView, "StateView"]
+Which = Literal["runs", "run", "mismatches", "state", "faults", "comparisons", "comparison"]
+AnyView = Union[RunsView, RunView, MismatchesView, FaultsView, "StateView", "ComparisonsView", "ComparisonView"]
 
 
 def _asks(view: AnyView) -> object:
@@ -31,6 +32,8 @@ class Readings:
     mismatches: MismatchesView | None = None
     state: StateView | None = None
     faults: FaultsView | None = None
+    comparisons: ComparisonsView | None = None
+    comparison: ComparisonView | None = None
     frozen_at: datetime | None = None
     _held: dict[Which, AnyView | None] = field(default_factory=dict)
 

@@ -187,7 +187,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         gather=histories.GATHERED,
     )
     held = asked.rows("SELECT run_id, state, count(*)::BIGINT AS artifacts FROM artifacts GROUP BY ALL")
-    compared = asked.rows(comparing.COUNTS)
+    compared, last_compared = asked.rows(comparing.COUNTS), asked.rows(comparing.NEWEST)
     queue = asked.rows(f"SELECT {comparing.QUEUE} FROM comparison_queue ORDER BY state, step NULLS LAST, side_a")  # noqa: S608
     marks = asked.rows(
         "SELECT run_id, attempt, scope, target, verdict, reason, who, marked_at, retracted FROM marks"
@@ -231,6 +231,7 @@ def _details(asked: _Asked, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "wandb_gaps": [_without(row, "run_id") for row in lacks if row["run_id"] == name],
                 "artifacts": {row["state"]: row["artifacts"] for row in held if row["run_id"] == name},
                 "comparisons": [_without(row, "run_id") for row in compared if row["run_id"] == name],
+                "newest_comparison": _first(_without(row, "run_id") for row in last_compared if row["run_id"] == name),
                 "comparison_queue": [_without(row, "run_id") for row in queue if row["run_id"] == name],
                 "marks": [
                     _without(row, "run_id", "attempt")

@@ -117,6 +117,8 @@ def _run_lines(run: Record, now: datetime, glyphs: Glyphs) -> list[str]:
         lines.append(_field("artifacts", safe(artifacts.words(run["artifacts"]))))
     if run["comparisons"]:
         lines.append(_field("compared", safe(comparing.counts(run["comparisons"]))))
+        if (last := run["newest_comparison"]) is not None:
+            lines.append(_field("", f"newest {safe(comparing.verdict(last))}; {_ago(last['observed_at'], now)}"))
     if run["comparison_queue"]:
         told = [safe(line) for line in comparing.queue(run["comparison_queue"], GAPS_SHOWN)]
         lines += _listed("comparing", told, GAPS_SHOWN + 2)

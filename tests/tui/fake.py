@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from tests.tui import compared
 from tic_daemon.store.reader import Tail
 
 NOW = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
@@ -53,7 +54,8 @@ CREATE TABLE lifecycle_findings (finding_id VARCHAR, rec_id BIGINT, run_id VARCH
 CREATE TABLE gpus (host VARCHAR, gpu_index INTEGER, uuid VARCHAR, name VARCHAR, run_id VARCHAR, rank INTEGER, pid BIGINT,
   memory_used BIGINT, memory_total BIGINT, utilization DOUBLE, throttle VARCHAR, ecc_uncorrected BIGINT, last_xid VARCHAR,
   read_at TIMESTAMP, observed_at TIMESTAMP, why VARCHAR);
-CREATE TABLE artifacts (run_id VARCHAR, state VARCHAR);
+CREATE TABLE artifacts (run_id VARCHAR, state VARCHAR, path VARCHAR, host VARCHAR, why VARCHAR, bytes_size BIGINT,
+  sha256 VARCHAR, expected_sha256 VARCHAR, manifest VARCHAR, modified_at TIMESTAMP, observed_at TIMESTAMP);
 CREATE TABLE wandb_runs (run_id VARCHAR, wandb_id VARCHAR, run_path VARCHAR, mode VARCHAR, state VARCHAR, local_steps BIGINT,
   server_steps BIGINT, uploader VARCHAR, uploader_at TIMESTAMP, uploader_status BIGINT, dropped BIGINT DEFAULT 0,
   read_outcome VARCHAR, read_at TIMESTAMP, read_ok_at TIMESTAMP, gaps BIGINT DEFAULT 0, findings BIGINT DEFAULT 0,
@@ -156,7 +158,7 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.db = duckdb.connect(":memory:")
-        self.db.execute(SCHEMA)
+        self.db.execute(SCHEMA + compared.SCHEMA)
         self.lock = threading.Lock()
         self.news = threading.Condition(self.lock)
         self.commits: list[int | None] = []

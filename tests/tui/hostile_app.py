@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+from tests.tui import compared
 from tests.tui.fake import NOW, FakeReader, FakeStore
 from tic_daemon.ending import leave_stuck_threads
 from tic_daemon.store.reader import Connection
@@ -39,12 +40,14 @@ class HostileStore(FakeStore):
         """Writes the string into every text column of every table."""
         self.write("DELETE FROM runs WHERE run_id <> 'grpo-tiny-a'")
         columns = self.db.execute(
-            "SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN information_schema.tables t"
-            " USING (table_name) WHERE t.table_type = 'BASE TABLE' AND c.data_type = 'VARCHAR'"
+            "SELECT c.table_name, c.column_name, c.data_type FROM information_schema.columns c JOIN information_schema.tables t"
+            " USING (table_name) WHERE t.table_type = 'BASE TABLE' AND c.data_type IN ('VARCHAR', 'VARCHAR[]')"
         ).fetchall()
-        for table, column in columns:
-            if (table, column) not in KEPT:
-                self.write(f"UPDATE {table} SET {column} = ?", [HOSTILE])
+        for table, column, kind in columns:
+            if column == "comparison_id":  # it joins what lies in a comparison
+                self.write(f"UPDATE {table} SET {column} = ? || {column}", [HOSTILE])
+            elif (table, column) not in KEPT:
+                self.write(f"UPDATE {table} SET {column} = ?", [[HOSTILE] if kind.endswith("[]") else HOSTILE])
         self.write("UPDATE mismatches SET raw = ? || chr(10) || ?, admissibility = 'locked'", [HOSTILE, HOSTILE])
 
 
@@ -54,6 +57,7 @@ KEPT = {
     ("exec_state_now", "field"),
     ("exec_states", "field"),
     ("weight_lifecycle", "track"),
+    ("comparisons", "kind"),
 }
 
 
@@ -62,6 +66,7 @@ def store(mode: str) -> FakeStore:
     made = HostileStore() if mode == "hostile" else FakeStore()
     made.demo()
     made.lived()
+    compared.some(made)
     if isinstance(made, HostileStore):
         made.poison()
     return made

@@ -11,6 +11,8 @@ from tic_tui import bindings
 from tic_tui.bindings import SCREENS, TABLE, Keymap, as_markdown, clashes, load_keymap
 from tic_tui.render import chrome
 from tic_tui.render.text import plain
+from tic_tui.screens.comparison import ComparisonScreen, SequenceScreen, TokenScreen
+from tic_tui.screens.comparisons import ComparisonsScreen
 from tic_tui.screens.faults import FaultsScreen
 from tic_tui.screens.filter import FilterScreen
 from tic_tui.screens.help import HelpScreen, matches
@@ -26,7 +28,8 @@ from tic_tui.screens.state import StateScreen
 CLASSES = {
     "runs": (RunsScreen,), "run": (RunScreen,), "inspect": (InspectScreen,), "help": (HelpScreen,),
     "mark": (MarkScreen, RetractScreen), "mismatches": (MismatchesScreen,), "faults": (FaultsScreen,),
-    "state": (StateScreen,), "sides": (SidesScreen,), "filter": (FilterScreen,), "palette": (PaletteScreen,),
+    "state": (StateScreen,), "sides": (SidesScreen,), "comparisons": (ComparisonsScreen,), "comparison": (ComparisonScreen,),
+    "sequence": (SequenceScreen,), "token": (TokenScreen,), "filter": (FilterScreen,), "palette": (PaletteScreen,),
 }  # fmt: skip
 
 

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.tui.fake import FakeStore
+from tests.tui import compared
+from tests.tui.fake import NOW, FakeStore
 from tests.tui.stage import Stage, stage
 from tic_tui import clipboard
 from tic_tui.bindings import SCREENS, TABLE
@@ -20,6 +22,8 @@ from tic_tui.histories import Lack
 from tic_tui.messages import Link, LinkChanged
 from tic_tui.model import Mismatch
 from tic_tui.safe import safe
+from tic_tui.screens.comparison import ComparisonScreen, SequenceScreen, TokenScreen
+from tic_tui.screens.comparisons import ComparisonsScreen
 from tic_tui.screens.faults import FaultsScreen
 from tic_tui.screens.filter import FilterScreen
 from tic_tui.screens.help import HelpScreen
@@ -37,7 +41,8 @@ from tic_tui.widgets.lists import LineList, MismatchTable, RunList
 Effect = Callable[[Stage, str], Awaitable[None]]
 KIND: dict[str, type[Any]] = {
     "runs": RunsScreen, "run": RunScreen, "mismatches": MismatchesScreen, "state": StateScreen,
-    "faults": FaultsScreen, "inspect": InspectScreen, "sides": SidesScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
+    "faults": FaultsScreen, "inspect": InspectScreen, "sides": SidesScreen, "comparisons": ComparisonsScreen, "comparison": ComparisonScreen,
+    "sequence": SequenceScreen, "token": TokenScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
 }  # fmt: skip
 RUN = "grpo-tiny-a"
 
@@ -107,6 +112,8 @@ async def go(s: Stage, screen: str) -> None:
         await at_the_middle_batch(s)
     elif screen == "sides":
         await the_middle_step(s)
+    elif screen in {"comparisons", "comparison", "sequence", "token"}:
+        await compares(s, screen)
     elif screen == "help":
         await s.press("question_mark")
     elif screen == "palette":
@@ -141,6 +148,24 @@ async def the_middle_step(s: Stage) -> None:
     assert isinstance(view, SidesScreen)
     view.action_next_step()
     await s.shows("step 401", "no source has a value")
+
+
+async def compares(s: Stage, screen: str) -> None:
+    """The comparison of step 11 in the list, opened, down to its sequence r0, down to that one's first token."""
+    s.app.select_run(RUN)
+    await s.app.show_comparisons(RUN)
+    view = s.app.screen
+    assert isinstance(view, ComparisonsScreen)
+    view.set_filters(())
+    view.set_focus(view.table)
+    view.table.column = "differs"
+    await s.until(lambda: view.table.row_count == 14)
+    view.table.move_to(11)
+    for level in ("comparison", "sequence", "token")[
+        : ("comparisons", "comparison", "sequence", "token").index(screen)
+    ]:
+        await s.press("enter")
+        await s.until(lambda: isinstance(s.app.screen, KIND[level]) and rows(s).row_count > 1)  # noqa: B023
 
 
 def line(s: Stage) -> int | None:
@@ -293,6 +318,81 @@ async def enters_run(s: Stage, key: str) -> None:
     await s.press(key)
     await s.shows("LOCKED attempt 1")
     assert isinstance(s.app.screen, RunScreen)
+
+
+async def turns_order(s: Stage, key: str) -> None:
+    within = s.app.screen.within  # type: ignore[attr-defined]
+    assert [row.request for row in within.rows] == ["r0", "r1", "r2"]
+    s.store.write("UPDATE comparison_sequences SET mismatched_tokens = 30 WHERE request = 'r2'")
+    await s.press(key)
+    await s.shows("by request")
+    await s.press(key)
+    await s.shows("worst first")
+    s.store.write("UPDATE comparison_sequences SET mismatched_tokens = 0 WHERE request = 'r2'")
+
+
+async def follows_comparisons(s: Stage, key: str) -> None:
+    await s.shows("PAUSED")
+    await s.press(key)
+    await s.shows("FOLLOW")
+    assert rows(s).cursor == 13
+
+
+def chooses_column(name: str) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        await s.press(key)
+        assert s.app.screen.table.column == name and f"›{name}" in s.text  # type: ignore[attr-defined]
+
+    return effect
+
+
+async def excludes_label(s: Stage, key: str) -> None:
+    view = s.app.screen
+    assert isinstance(view, ComparisonsScreen)
+    view.table.column = "label"
+    await s.press(key)
+    await s.shows("label is not FAIL", "matching 13 of 14")
+    assert all(one.label != "FAIL" for one in view.table.rows)
+
+
+async def switches_label(s: Stage, key: str) -> None:
+    s.app.screen.set_filters((Filter("label", "is", "FAIL", table="comparisons"),))  # type: ignore[attr-defined]
+    await s.shows("matching 1 of 14")
+    await s.press(key)
+    await s.shows("off  label is FAIL", "comparisons 14 ")
+
+
+async def drops_label(s: Stage, key: str) -> None:
+    s.app.screen.set_filters((Filter("label", "is", "FAIL", table="comparisons"),))  # type: ignore[attr-defined]
+    await s.press(key)
+    await s.shows("none: / adds one")
+
+
+async def compares_all_runs(s: Stage, key: str) -> None:
+    await s.press(key)
+    await s.shows("all runs", "comparisons 15")
+    await s.press(key)
+    await s.shows("comparisons 14")
+
+
+async def turns_panel(s: Stage, key: str) -> None:
+    await s.press(key)
+    assert s.app.screen.focused is not None and s.app.screen.focused.id == "numbers"
+    await s.shows("all of it", "valid tokens")
+    await s.press(key)
+    assert s.app.screen.focused is not None and s.app.screen.focused.id == "within"
+
+
+def slides(by: int) -> Effect:
+    async def effect(s: Stage, key: str) -> None:
+        bottom = s.app.screen.bottom  # type: ignore[attr-defined]
+        bottom.shift(-1000 if by > 0 else 1000)
+        await s.pilot.pause()
+        was = bottom.scroll_offset.x
+        await s.press(key)
+        await s.until(lambda: (bottom.scroll_offset.x - was) * by > 0)
+
+    return effect
 
 
 def column(step: int) -> Effect:
@@ -522,6 +622,7 @@ VIEW_EFFECTS: dict[str, Effect] = {
     "top": moves("top"), "end": moves("end"),
     "show_runs": opens(RunsScreen, "sft-warmup"), "show_run": opens(RunScreen),
     "show_mismatches": opens(MismatchesScreen, "filters"), "show_state": opens(StateScreen, "weights"), "show_faults": opens(FaultsScreen, "faults"),
+    "show_comparisons": opens(ComparisonsScreen, "comparisons 14"),
     "help": opens(HelpScreen, "keys"), "palette": opens(PaletteScreen, "go to or do"),
 }  # fmt: skip
 LIST_EFFECTS: dict[str, Effect] = {
@@ -534,7 +635,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     },
     "run": VIEW_EFFECTS | {
         "open": opens(InspectScreen, "standing"), "back": back_to(RunsScreen), "follow": follows, "metric": next_metric,
-        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "findings", "lifecycle", "mismatches"),
+        "filter": opens(FilterScreen, "by which column"), "next_panel": tabs("faults", "findings", "lifecycle", "compared", "mismatches"),
         "copy": copies("/logs/grpo-tiny-a/worker-0.log:481\n[mismatch]"), "next_fault": quick_fault,
         "previous_fault": quick_fault,
     },
@@ -566,6 +667,24 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "sides": VIEW_EFFECTS | {
         "back": back_to(RunScreen), "next_step": steps(1), "previous_step": steps(-1), "copy": copies("no source has a value"),
     },
+    "comparisons": VIEW_EFFECTS | {
+        "open": opens(ComparisonScreen, "bitwise: 5 of 96", "worst first"), "back": back_to(RunScreen),
+        "follow": follows_comparisons, "filter": opens(FilterScreen, "by which column"), "exclude": excludes_label,
+        "switch": switches_label, "drop": drops_label, "all_runs": compares_all_runs, "left": chooses_column("label"),
+        "right": chooses_column("mae"), "next_panel": tabs("all-comparisons"), "copy": copies("bitwise: 5 of 96"),
+    },
+    "comparison": VIEW_EFFECTS | {
+        "open": opens(SequenceScreen, "› r0", "tokens kept 2"), "back": back_to(ComparisonsScreen),
+        "order": turns_order, "next_panel": turns_panel, "copy": copies("bitwise: 5 of 96"),
+    },
+    "sequence": VIEW_EFFECTS | {
+        "open": opens(TokenScreen, "position 7", "0xbfc00000"), "back": back_to(ComparisonScreen),
+        "copy": copies("4 of 32 valid tokens"),
+    },
+    "token": VIEW_EFFECTS | {
+        "open": opens(TokenScreen, "file of side A", "files"), "back": back_to(SequenceScreen), "left": slides(-1),
+        "right": slides(1), "copy": copies("0xbfc00000"),
+    },
     "help": LIST_EFFECTS | {"run_it": runs_entry},
     "palette": LIST_EFFECTS | {"run_it": runs_entry},
     "mark": {"close": closes, "write": writes, "scope": scopes},
@@ -579,6 +698,8 @@ def _store() -> FakeStore:
     store = FakeStore()
     store.demo()
     store.lived()
+    compared.some(store)
+    compared.comparison(store, 40, run="sft-warmup", observed_at=NOW - timedelta(hours=3))
     store.write("UPDATE mismatches SET finding_ids = 'f1' WHERE rec_id = 120")
     store.fault(9003, RUN, kind="process_exit", locks=False, step=16, text="worker exited")
     store.write("UPDATE faults SET rank = 2, host = 'node2' WHERE rec_id = 9002")

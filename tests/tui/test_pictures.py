@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tui import compared
 from tests.tui.fake import FakeStore
 from tests.tui.stage import Stage, stage
 from tic_tui.screens.inspect import InspectScreen
@@ -85,6 +86,42 @@ async def _fault(s: Stage, run: str) -> None:
     await s.shows("bytes as they were kept")
 
 
+async def _comparisons(s: Stage, run: str) -> None:
+    """The list with the cursor on the comparison of step 11."""
+    if run:
+        compared.some(s.store)
+        s.app.select_run(run)
+    await s.press("c")
+    await s.until(lambda: s.app.comparisons_view is not None)
+    if run:
+        await s.until(lambda: s.app.screen.table.row_count == 14)  # type: ignore[attr-defined]
+        s.app.screen.table.move_to(11)  # type: ignore[attr-defined]
+
+
+async def _comparison(s: Stage, run: str) -> None:
+    await _comparisons(s, run)
+    await s.press("enter")
+    await s.shows("r0 ", "4/32")
+
+
+async def _trace(s: Stage, run: str) -> None:
+    await _comparisons(s, run)
+    await s.press("G", "enter")
+    await s.shows("FIRST diff.")
+
+
+async def _sequence(s: Stage, run: str) -> None:
+    await _comparison(s, run)
+    await s.press("enter")
+    await s.shows("first that differs")
+
+
+async def _token(s: Stage, run: str) -> None:
+    await _sequence(s, run)
+    await s.press("enter")
+    await s.shows("0xbfc00000")
+
+
 async def _columns(s: Stage, run: str) -> None:
     await _mismatches(s, run)
     await s.press("slash")
@@ -139,6 +176,11 @@ PICTURES = {
     "faults": (_faults, SCENES, ("LOCKED attempt 1", "worker-3.log:812", "nccl_watchdog_timeout")),
     "record": (_record, ("one", "many"), ("bytes as they were kept: the file is on node1", "after the CUDA fault")),
     "fault": (_fault, ("many",), ("locks the attempt", "bytes as they were kept")),
+    "comparisons": (_comparisons, ("none", "many"), ("FAIL", "evidence", "control groups", "1 running 43 %", "detail")),
+    "comparison": (_comparison, ("many",), ("worst first", "·▓·····░", "bits differ in", "2.5 x the floor")),
+    "trace": (_trace, ("many",), ("FIRST diff.", "= last equal", "downstream", "missing")),
+    "sequence": (_sequence, ("many",), ("4 of 32 valid tokens", "tokens kept 2", "first that differs")),
+    "token": (_token, ("many",), ("524288 representable numbers", "these differ", "mantissa")),
     "filter-columns": (_columns, ("none", "many"), ("by which column?", "metric", "admissibility")),
     "filter-values": (_values, ("many",), ("admissibility is", "locked", "suspect")),
     "filter-stack": (_stack, ("many",), ("admissibility is locked", "step >= 15", "matching")),

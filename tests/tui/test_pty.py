@@ -52,6 +52,17 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
         ("5", "faults 2"),  # the faults, the palette over them with hostile runs and metrics
         ("\r", "effect"),
         ("\x1b", "faults"),
+        ("c", "to be compared"),  # comparisons: traces and a probe, then a sequence, a token, the files
+        ("\r", "probes"),
+        ("\r", "boundary "),
+        ("\x7f\x7f", "to be compared"),
+        ("kk\r", "sequences"),
+        ("s\t", "all of it"),
+        ("\t\r", "tokens kept"),
+        ("\r", "value of A"),
+        ("\r", "file of side A"),
+        ("\x7f\x7f\x7f\x7f", "to be compared"),
+        ("5", "faults 2"),
         (":", "go to or do"),
         ("run", "run "),
         ("\x1b", "faults"),

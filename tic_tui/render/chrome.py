@@ -130,14 +130,15 @@ def _cells(key: Key) -> int:
 
 
 def badge(
-    counts: str, follows: bool, unseen: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool, key: str
+    counts: str, follows: bool, unseen: int, width: int, glyphs: Glyphs, *, focused: bool, below: bool, key: str,
+    what: str = "mismatches",
 ) -> Line:  # fmt: skip
-    """The head of the mismatch table: how many there are, and FOLLOW or PAUSED with what arrived since.
+    """The head of a table that grows: how many there are, and FOLLOW or PAUSED with what arrived since.
 
-    `key`: the one that follows again.
+    `key`: the one that follows again. `what`: the table holds.
     """
     b = Builder(width, glyphs)
-    b.add(f"{glyphs.cursor if focused else ' '}mismatches ", "key" if focused else "head")
+    b.add(f"{glyphs.cursor if focused else ' '}{what} ", "key" if focused else "head")
     state, tone = (" FOLLOW ", "ok") if follows else (" PAUSED ", "stale")
     if width_of(counts) + 1 + width_of(state) <= b.room:  # the badge goes before the counts
         b.add(f"{counts} ", "text")

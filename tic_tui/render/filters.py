@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tic_daemon.errors import ConfigError
-from tic_tui.filters import COLUMNS, Filter, Op, operators
+from tic_tui.filters import TABLES, Filter, Op, operators
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import MismatchesView
 from tic_tui.render.chrome import counting
@@ -36,6 +36,32 @@ ABOUT: Final = {
     "path": "its log",
     "raw": "its bytes",
 }
+ABOUT_COMPARISONS: Final = {
+    "label": "PASS, FAIL, INVALID, VACUOUS; unknown: no label",
+    "kind": "what was compared",
+    "goal": "what it is to show",
+    "step": "trainer step",
+    "dtype": "of both sides",
+    "admissibility": "admissible, suspect, locked",
+    "is_evidence": "whether it counts",
+    "reason": "of the verdict",
+    "run_id": "the run",
+    "attempt": "of the run, from 1",
+    "policy": "version that was compared",
+    "group": "control group",
+    "mismatched_tokens": "tokens whose bits differ",
+    "logprob_mae": "mean difference",
+    "logprob_max": "largest difference",
+    "noise_ratio": "logprob_mae / noise floor",
+    "file_a": "of the rollout's side",
+    "file_b": "of the trainer's side",
+}
+_ABOUT: Final = {"mismatches": ABOUT, "comparisons": ABOUT_COMPARISONS}
+
+
+def about(column: str, table: str = "mismatches") -> str:
+    """What a column holds."""
+    return _ABOUT[table][column]
 
 
 def words(item: Filter) -> str:
@@ -83,29 +109,29 @@ def counts(view: MismatchesView | None, filters: Iterable[Filter]) -> str:
     return text
 
 
-def offers(column: str, typed: str, choices: Sequence[tuple[object, int]], *, negated: bool) -> list[
-    tuple[Filter, int | None]
-]:  # fmt: skip
+def offers(
+    column: str, typed: str, choices: Sequence[tuple[object, int]], *, negated: bool, table: str = "mismatches"
+) -> list[tuple[Filter, int | None]]:
     """The filters that can be chosen for a column, with how many records have the value where that is known."""
     found: list[tuple[Filter, int | None]] = []
 
     def offer(op: Op, value: str, n: int | None = None) -> None:
         try:
-            found.append((Filter(column, op, value), n))
+            found.append((Filter(column, op, value, table=table), n))
         except ConfigError:  # not a number, or an operator that the column has not: nothing to offer
             return
 
     same: Op = "is not" if negated else "is"
-    kind = COLUMNS[column][1]
+    kind = TABLES[table][column][1]
     listed = [(str(value), n) for value, n in choices if typed.lower() in str(value).lower()]
     if kind == "yes or no" and not listed:
         listed = [(word, -1) for word in ("yes", "no") if typed.lower() in word]
     for value, n in listed:
         offer(same, value, n if n >= 0 else None)
     if typed:
-        if "contains" in operators(column) and not negated:
+        if "contains" in operators(column, table) and not negated:
             offer("contains", typed)
-        if ">=" in operators(column) and not negated:
+        if ">=" in operators(column, table) and not negated:
             offer(">=", typed)
             offer("<=", typed)
         if typed not in {value for value, _ in listed} and kind != "yes or no":
@@ -119,6 +145,7 @@ def offer_row(item: Filter, n: int | None, width: int, glyphs: Glyphs) -> Line:
     return (b if n is None else b.right(f"{count(n)} ", "dim")).line()
 
 
-def column_row(name: str, width: int, glyphs: Glyphs) -> Line:
+def column_row(name: str, width: int, glyphs: Glyphs, table: str = "mismatches") -> Line:
     """One column to filter by."""
-    return Builder(width, glyphs).add("  ").cell(name, 15, "title").add_if_fits(ABOUT[name], "dim").line()
+    b = Builder(width, glyphs).add("  ").cell(name, 17 if table == "comparisons" else 15, "title")
+    return b.add_if_fits(about(name, table), "dim").line()

@@ -182,6 +182,10 @@ class View(Screen[None], inherit_bindings=False):
         self.choose_run()
         await tic_app(self).go(bindings.FAULTS)
 
+    async def action_show_comparisons(self) -> None:
+        self.choose_run()
+        await tic_app(self).show_comparisons(tic_app(self).selected_run)
+
     async def action_next_fault(self) -> None:
         """Here: to the first fault of what is under the cursor. Screen 5 goes from fault to fault."""
         if (about := self.target_run()) is None:

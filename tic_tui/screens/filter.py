@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tic_tui import bindings
-from tic_tui.filters import CHOICES, COLUMNS, Filter
+from tic_tui.filters import TABLES, Filter, chosen
 from tic_tui.render import chrome, filters
 from tic_tui.render.text import Builder
+from tic_tui.safe import Safe
 from tic_tui.screens.base import TABLE
 from tic_tui.screens.dialog import SearchDialog
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 from tic_tui.widgets.safe_input import SafeInput
 
+Choices = Mapping[str, tuple[tuple[Safe, int], ...]]
+
 
 class FilterScreen(SearchDialog[Filter]):
-    """Dismissed with the filter, or None. `wants` is told of the column whose values are needed; "" for none."""
+    """Dismissed with the filter, or None.
+
+    Args:
+        wants: told of the column whose values are needed; "" for none. told: those values, as far as they are read.
+        table: what is filtered, of `filters.TABLES`.
+    """
 
     BINDINGS = TABLE.textual(bindings.FILTER)
 
-    def __init__(self, wants: Callable[[str], None]) -> None:
+    def __init__(self, wants: Callable[[str], None], told: Callable[[], Choices], table: str = "mismatches") -> None:
         super().__init__()
         self._wants = wants
+        self._told = told
+        self._table = table
         self._column = ""
         self._negated = False
         self._columns: list[str] = []
@@ -48,18 +58,17 @@ class FilterScreen(SearchDialog[Filter]):
         if not keep:
             listing.cursor = 0
         if not column:
-            self._columns = names = [c for c in COLUMNS if self.typed.lower() in f"{c} {filters.ABOUT[c]}".lower()]
-            listing.show(lambda width: [filters.column_row(c, width, glyphs) for c in names])
+            table, typed = self._table, self.typed.lower()
+            self._columns = names = [c for c in TABLES[table] if typed in f"{c} {filters.about(c, table)}".lower()]
+            listing.show(lambda width: [filters.column_row(c, width, glyphs, table) for c in names])
         else:
             was = self._offers[listing.cursor][0] if keep and self._offers else None
-            self._offers = found = filters.offers(column, self.typed, self._choices(), negated=self._negated)
+            self._offers = found = filters.offers(
+                column, self.typed, self._told().get(column, ()), negated=self._negated, table=self._table
+            )
             listing.cursor = next((n for n, (f, _) in enumerate(found) if f == was), listing.cursor)
             listing.show(lambda width: [filters.offer_row(f, n, width, glyphs) for f, n in found])
         self._frame()
-
-    def _choices(self) -> list[tuple[object, int]]:
-        view = tic_app(self).mismatches_view
-        return [] if view is None else list(view.choices.get(self._column, ()))
 
     def _frame(self) -> None:
         app, title = tic_app(self), self.query_one("#filter-title", Painted)
@@ -74,10 +83,9 @@ class FilterScreen(SearchDialog[Filter]):
             return "" if self._columns else "no column is called that"
         if self._offers:
             return ""
-        view = tic_app(self).mismatches_view
-        if self._column in CHOICES and (view is None or self._column not in view.choices):
+        if self._column in chosen(self._table) and self._column not in self._told():
             return "reading its values ..."
-        return "type a number" if COLUMNS[self._column][1] == "number" else "type what it should say"
+        return "type a number" if TABLES[self._table][self._column][1] == "number" else "type what it should say"
 
     def take(self) -> None:
         at = self.listing.cursor
@@ -91,7 +99,7 @@ class FilterScreen(SearchDialog[Filter]):
 
     def _go(self, column: str) -> None:
         self._column, self._negated, self._offers = column, False, []
-        self._wants(column if column in CHOICES else "")
+        self._wants(column if column in chosen(self._table) else "")
         self.query_one(SafeInput).value = ""
         self.search()
 

@@ -7,7 +7,6 @@ says all filters; then columns of the table (render/records.py). The count of wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -17,47 +16,27 @@ from tic_tui.filters import Filter
 from tic_tui.model import Demand, Mismatch, MismatchesView
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome, filters, records
-from tic_tui.render.text import Builder, Line
-from tic_tui.screens.base import TABLE, View
-from tic_tui.screens.filter import FilterScreen
+from tic_tui.render.text import Builder
+from tic_tui.screens.base import TABLE
+from tic_tui.screens.filter import Choices
+from tic_tui.screens.filtered import FilteredView
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.widgets.detail import DetailPane
+from tic_tui.widgets.filterstack import FilterStack
 from tic_tui.widgets.lists import MismatchTable
-from tic_tui.widgets.painted import Listing, Painted, tic_app
+from tic_tui.widgets.painted import Painted, tic_app
 
 
-class FilterStack(Listing):
-    """One line a filter. The keys for filters act on the one under its cursor, wherever the focus is."""
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.filters: tuple[Filter, ...] = ()
-
-    @property
-    def row_count(self) -> int:
-        return len(self.filters)
-
-    def show(self, stack: tuple[Filter, ...]) -> None:
-        """Shows the stack."""
-        self.filters = stack
-        self.repaint()
-
-    def row_line(self, index: int, width: int, *, selected: bool) -> Line:
-        glyphs = tic_app(self).glyphs
-        return filters.stack_row(self.filters[index], index + 1, width, glyphs, selected=index == self.cursor)
-
-
-class MismatchesScreen(View):
+class MismatchesScreen(FilteredView):
     """Records of one run or of all."""
 
     name_in_table = bindings.MISMATCHES
     BINDINGS = TABLE.textual(bindings.MISMATCHES)
+    filter_table = "mismatches"
 
     def __init__(self) -> None:
         super().__init__()
-        self.filters: tuple[Filter, ...] = ()
         self.run_id: str | None = None  # None: all runs
-        self._choices = ""
         self._shown: tuple[str | None, tuple[Filter, ...]] | None = None
         self._at_pause = 0
 
@@ -82,16 +61,15 @@ class MismatchesScreen(View):
         return self.query_one(MismatchTable)
 
     @property
-    def stack(self) -> FilterStack:
-        """The filters."""
-        return self.query_one(FilterStack)
+    def rows(self) -> MismatchTable:
+        return self.table
 
     def crumbs(self) -> Sequence[str]:
         return ("tic", self.run_id or "all runs", "mismatches")
 
     def demand(self) -> Demand:
         return Demand(
-            "mismatches", self.run_id, self.table.around, filters=self.filters, choices=self._choices
+            "mismatches", self.run_id, self.table.around, filters=self.filters, choices=self.wanted_choices
         )  # fmt: skip
 
     def view_shown(self) -> MismatchesView | None:
@@ -115,7 +93,7 @@ class MismatchesScreen(View):
             self._shown = None
             table.clear()
         self.query_one("#no-record").display = table.row_count == 0
-        self._draw_stack()
+        self.draw_stack()
         self._draw_head()
         self._draw_side()
 
@@ -124,16 +102,6 @@ class MismatchesScreen(View):
         self.set_class(wide, "-beside")
         self.set_class(tall and not wide, "-below")
         self.query_one("#side").display = wide or tall
-
-    def _draw_stack(self) -> None:
-        app, stack, line = tic_app(self), self.stack, self.query_one("#stack-line", Painted)
-        listed = self.size.height >= 16 and bool(self.filters)
-        stack.display, line.display = listed, not listed
-        key = bindings.shown(app.keymap.find("filter").keys[0])
-        line.paint([filters.stack_line(self.filters, key, self.size.width, app.glyphs)])
-        stack.show(self.filters)
-        if listed:
-            stack.styles.height = min(len(self.filters), max(2, self.size.height // 6))
 
     def _draw_head(self) -> None:
         app, table, view = tic_app(self), self.table, self.view_shown()
@@ -210,9 +178,6 @@ class MismatchesScreen(View):
         self.table.follow()
         self.on_listing_moved()
 
-    def action_next_panel(self) -> None:
-        self.set_focus(self.stack if self.focused is self.table and self.stack.display else self.table)
-
     def action_left(self) -> None:
         self.table.next_column(-1)
         self._draw_head()
@@ -221,52 +186,15 @@ class MismatchesScreen(View):
         self.table.next_column(1)
         self._draw_head()
 
-    async def action_filter(self) -> None:
-        await tic_app(self).push_screen(FilterScreen(self._want_choices), self._add)
+    def choices_told(self) -> Choices:
+        view = tic_app(self).mismatches_view
+        return {} if view is None else view.choices
 
-    def _want_choices(self, column: str) -> None:
-        self._choices = column
-        tic_app(self).demand_changed()
-
-    def _add(self, item: Filter | None) -> None:
-        self._choices = ""
-        if item is not None and item not in self.filters:
-            self.set_filters((*self.filters, item), len(self.filters))
-        elif item is not None:
-            tic_app(self).tell("that filter is there already")
-        tic_app(self).demand_changed()
-
-    def action_exclude(self) -> None:
+    def filter_of_cursor(self) -> Filter | None:
         record = self.table.selected
         if record is None:
-            tic_app(self).tell("nothing is selected")
-            return
-        self._add(Filter(column := records.filter_column(self.table.column), "is not", _value(record, column)))
-
-    def set_filters(self, stack: tuple[Filter, ...], chosen: int = 0) -> None:
-        """Shows the records that these leave; the record under the cursor stays under it if it is one of them."""
-        self.filters = stack
-        self.stack.cursor = max(0, min(chosen, len(stack) - 1))
-        if not stack and self.focused is self.stack:
-            self.set_focus(self.table)
-        tic_app(self).demand_changed()
-        self.refresh_all()
-
-    def action_switch(self) -> None:
-        at = self.stack.cursor
-        if self._has_filter():
-            turned = replace(self.filters[at], on=not self.filters[at].on)
-            self.set_filters((*self.filters[:at], turned, *self.filters[at + 1 :]), at)
-
-    def action_drop(self) -> None:
-        at = self.stack.cursor
-        if self._has_filter():
-            self.set_filters((*self.filters[:at], *self.filters[at + 1 :]), at)
-
-    def _has_filter(self) -> bool:
-        if not self.filters:
-            tic_app(self).tell("there is no filter")
-        return bool(self.filters)
+            return None
+        return Filter(column := records.filter_column(self.table.column), "is not", _value(record, column))
 
     def action_all_runs(self) -> None:
         record, app = self.table.selected, tic_app(self)

@@ -13,12 +13,15 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from tic_tui import bindings
+from tic_tui.comparison_model import Comparison
 from tic_tui.execution import Item
 from tic_tui.model import Demand, Mismatch, RunView
 from tic_tui.render import (
     artifacts,
     banner,
     chrome,
+    comparison,
+    comparisons,
     detail,
     execstate,
     gpus,
@@ -28,10 +31,12 @@ from tic_tui.render import (
     plot,
     records,
 )
-from tic_tui.render.text import Builder, Line, count, some
+from tic_tui.render.text import Builder, Line, count, plain, some
 from tic_tui.screens.base import TABLE, View
+from tic_tui.screens.comparison import ComparisonScreen
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.screens.sides import SidesScreen
+from tic_tui.widgets.comparisons import NewestComparisons
 from tic_tui.widgets.findings import FindingList
 from tic_tui.widgets.gaps import GapList
 from tic_tui.widgets.lifecycle import LifecycleList
@@ -58,6 +63,8 @@ class RunScreen(View):
         yield FindingList(id="findings")
         yield Painted(id="gpus")
         yield Painted(id="artifacts")
+        yield Painted(id="compared-head")
+        yield NewestComparisons(id="compared")
         yield Painted(id="wandb")
         yield GapList(id="gaps")
         yield Painted(id="plot")
@@ -101,6 +108,7 @@ class RunScreen(View):
             self.query_one(FindingList).show(())
             self.query_one(LifecycleList).show(())
             self.query_one(GapList).show(())
+            self.query_one(NewestComparisons).show(())
         width = self.size.width
         none = self.query_one("#none", Painted)
         self._arrange(view)
@@ -117,6 +125,7 @@ class RunScreen(View):
         used = gpus.lines(view.gpus, now, width, app.glyphs, min(gpus.MOST, max(0, self.size.height // 6 - 3)))
         self.query_one("#gpus", Painted).paint(used if tall else [])
         self.query_one("#artifacts", Painted).paint(artifacts.lines(view.artifacts, width, app.glyphs) if tall else [])
+        self._sync_compared(view)
         self._sync_wandb(view, now)
         newest = max((r.observed_at for r in view.window.rows), default=None) if not view.window.newer else None
         live = liveness.line(view.run, view.facts, newest, now, width, app.glyphs)
@@ -137,6 +146,7 @@ class RunScreen(View):
             "#state",
             "#gpus",
             "#artifacts",
+            "#compared-head",
             "#wandb",
             "#marks",
             "#mismatch-head",
@@ -147,6 +157,7 @@ class RunScreen(View):
         self.query_one(LifecycleList).display = view is not None and bool(view.changes) and tall
         self.query_one(FindingList).display = view is not None and bool(view.findings) and tall
         self.query_one(GapList).display = view is not None and bool(view.wandb.lacks) and tall
+        self.query_one(NewestComparisons).display = view is not None and bool(view.compared.newest) and tall
         self.query_one("#fault-panel").display = view is not None and bool(view.faults) and tall
 
     def _nothing(self) -> str:
@@ -192,6 +203,17 @@ class RunScreen(View):
         gaps.show(told.lacks)
         gaps.styles.height = min(len(told.lacks), max(2, height // 10))
 
+    def _sync_compared(self, view: RunView) -> None:
+        """How many comparisons there are, what waits, and the newest of them."""
+        head, newest, told = self.query_one("#compared-head", Painted), self.query_one(NewestComparisons), view.compared
+        there = self.size.height >= 16 and (told.total or told.queue)
+        app, width = tic_app(self), self.size.width
+        key = bindings.shown(app.keymap.find("show_comparisons").keys[0])
+        panel = comparisons.panel_head(told, key, width, app.glyphs, focused=self.focused is newest)
+        head.paint([panel] if there else [])
+        newest.show(told.newest)
+        newest.styles.height = min(len(told.newest), max(1, self.size.height // 10 - 1))
+
     def _sync_faults(self, view: RunView) -> None:
         wrong = self.query_one(FindingList)
         wrong.show(view.findings)
@@ -234,13 +256,14 @@ class RunScreen(View):
     def on_descendant_focus(self) -> None:
         if (view := tic_app(self).run_view) is not None:
             self._sync_faults(view)
+            self._sync_compared(view)
             self._head(view)
 
     # --- actions ---
 
     def selected(self) -> Item | None:
         """What the cursor is on."""
-        if self.focused is self.query_one(GapList):
+        if self.focused is self.query_one(GapList) or self.focused is self.query_one(NewestComparisons):
             return None
         faults, wrong, ways = self.query_one(FaultList), self.query_one(FindingList), self.query_one(LifecycleList)
         if self.focused is wrong or self.focused is ways:
@@ -251,10 +274,19 @@ class RunScreen(View):
         view, item = tic_app(self).run_view, self.selected()
         if view is None:
             return None
+        if (one := self._comparison()) is not None:
+            return str(view.run.run_id), one.attempt, one.target
         attempt = item.attempt if item is not None else view.run.attempt
         return str(view.run.run_id), attempt, item.target if isinstance(item, Mismatch) else ""
 
+    def _comparison(self) -> Comparison | None:
+        """The comparison under the cursor, if it is in their list."""
+        newest = self.query_one(NewestComparisons)
+        return newest.selected if self.focused is newest else None
+
     def copy_text(self) -> str:
+        if (one := self._comparison()) is not None:
+            return "\n".join(plain(line).rstrip() for line in comparison.detail(one, 200, tic_app(self).glyphs))
         lack = self.query_one(GapList).selected if self.focused is self.query_one(GapList) else None
         if lack is not None:
             return f"{lack.kind} {lack.source} {lack.first_step} to {lack.last_step} {lack.key or ''}: {lack.detail}"
@@ -264,6 +296,9 @@ class RunScreen(View):
         return f"{item.place}\n{detail.text_of(item)}"
 
     async def action_open(self) -> None:
+        if (one := self._comparison()) is not None:
+            await tic_app(self).push_screen(ComparisonScreen(one))
+            return
         gaps = self.query_one(GapList)
         if self.focused is gaps and gaps.selected is not None:
             if gaps.selected.first_step is None:
@@ -293,7 +328,7 @@ class RunScreen(View):
         tic_app(self).next_metric()
 
     def action_next_panel(self) -> None:
-        lists = (MismatchTable, FaultList, FindingList, LifecycleList, GapList)
+        lists = (MismatchTable, FaultList, FindingList, LifecycleList, NewestComparisons, GapList)
         order = [self.query_one(kind) for kind in lists]
         there = [panel for panel in order if panel is order[0] or (panel.row_count and panel.display)]
         at = next((n for n, panel in enumerate(there) if panel is self.focused), 0)

@@ -1,0 +1,261 @@
+"""Comparisons of one run or of all, through a stack of filters, beside the detail of the one under the cursor.
+
+Left out in this order: the detail below 120 columns and 30 lines; the control groups and what waits below 30 lines; the
+stack's own lines below 16 lines, where one line says all filters; then columns of the table (render/comparisons.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Container, Vertical
+
+from tic_tui import bindings
+from tic_tui.comparison_model import CompareAsk, Comparison, ComparisonsView
+from tic_tui.filters import Filter
+from tic_tui.model import Demand
+from tic_tui.render import chrome, comparison, comparisons
+from tic_tui.render.text import Builder, Line, plain
+from tic_tui.screens.base import TABLE
+from tic_tui.screens.comparison import ComparisonScreen
+from tic_tui.screens.filter import Choices
+from tic_tui.screens.filtered import FilteredView
+from tic_tui.widgets.comparisons import ComparisonTable
+from tic_tui.widgets.filterstack import FilterStack
+from tic_tui.widgets.lists import LineList
+from tic_tui.widgets.painted import Painted, tic_app
+
+
+class ComparisonsScreen(FilteredView):
+    """Comparisons of one run or of all."""
+
+    name_in_table = bindings.COMPARISONS
+    BINDINGS = TABLE.textual(bindings.COMPARISONS)
+    filter_table = "comparisons"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.run_id: str | None = None  # None: all runs
+        self._shown: tuple[str | None, tuple[Filter, ...]] | None = None
+        self._at_pause = 0
+        self._asked_board: tuple[str | None, int | None, int | None] | None = None
+
+    def body(self) -> ComposeResult:
+        yield Painted(id="stack-line")
+        yield FilterStack(id="stack")
+        with Container(id="split"):
+            with Vertical(id="records"):
+                yield Painted(id="records-head")
+                yield Painted(id="no-record")
+                yield ComparisonTable(id="all-comparisons")
+                yield Painted(id="board")
+                yield Painted(id="queue")
+            with Vertical(id="side"):
+                yield Painted(id="side-head")
+                yield LineList(id="side-comparison", cursor=False)
+
+    def on_mount(self) -> None:
+        self.table.focus()
+
+    @property
+    def table(self) -> ComparisonTable:
+        """The comparisons."""
+        return self.query_one(ComparisonTable)
+
+    @property
+    def rows(self) -> ComparisonTable:
+        return self.table
+
+    def crumbs(self) -> Sequence[str]:
+        return ("tic", self.run_id or "all runs", "comparisons")
+
+    def demand(self) -> Demand:
+        self._asked_board = self._board_wanted()
+        return Demand(
+            "comparisons", self.run_id, self.table.around, filters=self.filters, choices=self.wanted_choices,
+            compare=CompareAsk(board=self._asked_board),
+        )  # fmt: skip
+
+    def _board_wanted(self) -> tuple[str | None, int | None, int | None] | None:
+        """The step whose control groups are shown: that of the comparison under the cursor."""
+        one = self.table.selected
+        return None if one is None or not self._tall else (one.run_id, one.attempt, one.step)
+
+    @property
+    def _tall(self) -> bool:
+        return self.size.height >= 30
+
+    def view_shown(self) -> ComparisonsView | None:
+        """The reading, if it is one of what is asked for."""
+        view = tic_app(self).comparisons_view
+        return view if view is not None and view.demand.run_id == self.run_id else None
+
+    # --- drawing ---
+
+    def sync(self) -> None:
+        view, table = self.view_shown(), self.table
+        table.all_runs = self.run_id is None
+        self._arrange()
+        if view is not None:
+            asked = (view.demand.run_id, view.demand.filters)
+            if self._shown is not None and asked[0] != self._shown[0]:
+                table.clear()
+            self._shown = asked
+            table.show(view.window)
+        elif self._shown is not None and self._shown[0] != self.run_id:
+            self._shown = None
+            table.clear()
+        self.query_one("#no-record").display = table.row_count == 0
+        self.draw_stack()
+        self._draw_head()
+        self._draw_below()
+        self._draw_side()
+        if self._asked_board != self._board_wanted():
+            tic_app(self).demand_changed()
+
+    def _arrange(self) -> None:
+        wide = self.size.width >= 120
+        self.set_class(wide, "-beside")
+        self.set_class(self._tall and not wide, "-below")
+        self.query_one("#side").display = wide or self._tall
+
+    def _draw_head(self) -> None:
+        app, table, view = tic_app(self), self.table, self.view_shown()
+        width = max(1, table.size.width) if table.size.width else self.size.width
+        matching = view.matching if view is not None else 0
+        if table.follows or view is None:
+            self._at_pause = matching
+        new = matching - self._at_pause if view is not None else 0
+        head = chrome.badge(
+            comparisons.counts(view, self.filters), table.follows, new, width, app.glyphs,
+            focused=self.focused is table, below=table.cursor < table.row_count - 1,
+            key=bindings.shown(app.keymap.find("follow").keys[0]), what="comparisons",
+        )  # fmt: skip
+        cells = table.line_width if table.row_count else width
+        names = comparisons.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
+        self.query_one("#records-head", Painted).paint([head, names])
+        self.query_one("#no-record", Painted).paint(self._nothing(view, width))
+
+    def _nothing(self, view: ComparisonsView | None, width: int) -> list[Line]:
+        app = tic_app(self)
+        if view is not None and view.total == 0:
+            return comparisons.nothing(view.queue, width, app.glyphs)
+        text = "  no comparison matches all filters"
+        if view is None:
+            trouble = app.link.detail if app.link.state == "disconnected" else ""
+            text = f"  cannot be read: {trouble}" if trouble else "  reading ..."
+        return [Builder(width, app.glyphs).add(text, "dim").line()]
+
+    def _draw_below(self) -> None:
+        """The control groups of the step under the cursor, and what waits to be compared."""
+        app, view, one = tic_app(self), self.view_shown(), self.table.selected
+        width = self.query_one("#records").size.width or self.size.width
+        board, waiting = self.query_one("#board", Painted), self.query_one("#queue", Painted)
+        asked = view.demand.compare.board if view is not None and view.demand.compare is not None else None
+        here = one is not None and self._tall and view is not None
+        if here and view is not None and one is not None:
+            known = view.board if asked == self._board_wanted() else None
+            board.paint(comparisons.board(known, one.step, width, app.glyphs))
+        else:
+            board.paint([])
+        queue = view.queue if view is not None else ()
+        if not queue or self.size.height < 16:
+            waiting.paint([])
+            return
+        head = chrome.panel_head("to be compared", comparisons.queue_words(queue), width, app.glyphs)
+        most = max(2, self.size.height // 8) if self._tall else 1
+        waiting.paint([head, *comparisons.queue_rows(queue, most, width, app.glyphs)])
+
+    def _draw_side(self) -> None:
+        head, pane, one = self.query_one("#side-head", Painted), self.query_one(LineList), self.table.selected
+        if not self.query_one("#side").display:
+            return
+        place = "" if one is None else f"step {'unknown' if one.step is None else one.step}"
+        head.paint([chrome.panel_head("detail", place, max(1, head.size.width), tic_app(self).glyphs)])
+        pane.show(lambda width: self._detail(one, width))
+
+    def _detail(self, one: Comparison | None, width: int) -> list[Line]:
+        return [] if one is None else comparison.detail(one, width, tic_app(self).glyphs)
+
+    # --- what the lists say ---
+
+    def on_anchored(self) -> None:
+        tic_app(self).demand_changed()
+        self._draw_head()
+
+    def on_listing_moved(self) -> None:
+        self._draw_head()
+        self._draw_below()
+        self._draw_side()
+        if self._asked_board != self._board_wanted():
+            tic_app(self).demand_changed()
+
+    def on_descendant_focus(self) -> None:
+        self._draw_head()
+
+    # --- actions ---
+
+    def choose_run(self) -> None:
+        if self.run_id is not None:
+            tic_app(self).select_run(self.run_id)
+
+    def target_run(self) -> tuple[str, int | None, str] | None:
+        one = self.table.selected
+        return None if one is None or one.run_id is None else (one.run_id, one.attempt, one.target)
+
+    def copy_text(self) -> str:
+        one = self.table.selected
+        if one is None:
+            return ""
+        lines = comparison.detail(one, 200, tic_app(self).glyphs)
+        return "\n".join(plain(line).rstrip() for line in lines)
+
+    async def action_open(self) -> None:
+        if self.focused is self.stack:
+            self.action_switch()
+        elif (one := self.table.selected) is not None:
+            await tic_app(self).push_screen(ComparisonScreen(one))
+
+    async def action_back(self) -> None:
+        await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
+
+    def action_follow(self) -> None:
+        self.set_focus(self.table)
+        self.table.follow()
+        self.on_listing_moved()
+
+    def action_left(self) -> None:
+        self.table.next_column(-1)
+        self._draw_head()
+
+    def action_right(self) -> None:
+        self.table.next_column(1)
+        self._draw_head()
+
+    def choices_told(self) -> Choices:
+        view = tic_app(self).comparisons_view
+        return {} if view is None else view.choices
+
+    def filter_of_cursor(self) -> Filter | None:
+        one = self.table.selected
+        if one is None:
+            return None
+        column = comparisons.filter_column(self.table.column)
+        return Filter(column, "is not", comparisons.filter_value(one, column), table="comparisons")
+
+    def action_all_runs(self) -> None:
+        one, app = self.table.selected, tic_app(self)
+        if self.run_id is not None:
+            self.show_run(None)
+        elif (run := one.run_id if one is not None and one.run_id else app.selected_run) is not None:
+            app.select_run(run)
+            self.show_run(run)
+
+    def show_run(self, run_id: str | None) -> None:
+        """Shows the comparisons of this run, or of all."""
+        if run_id != self.run_id:
+            self.run_id = run_id
+            self.table.clear()
+        tic_app(self).demand_changed()
+        self.refresh_all()
