@@ -139,17 +139,33 @@ def _scores(args: argparse.Namespace) -> int:
     return int(ExitCode.INVALID if found.unfit or not found.problems else ExitCode.INCONCLUSIVE)
 
 
-def _standing(at: str, found: Comparison) -> tuple[Standing, str]:
-    """What a store says of the comparison's run. Raises StoreError, ConnectError."""
+def _standing(at: str, found: Comparison) -> tuple[Standing, str, str, str]:
+    """What a store says of the comparison's run, and shows of the criterion. Raises StoreError, ConnectError."""
+    from tic_daemon.comparisons.asked import judging, produced  # noqa: PLC0415  it loads numpy
+    from tic_daemon.store import proofs  # noqa: PLC0415
     from tic_daemon.store.reader import open_reader  # noqa: PLC0415  it loads DuckDB
     from tic_daemon.store.standing import standing  # noqa: PLC0415
 
     run_id = found.agreed("run")
     if run_id is None:
-        return Standing.UNKNOWN, "no manifest names the run: give it with --run"
+        return Standing.UNKNOWN, "no manifest names the run: give it with --run", "", ""
+    judged = judging(found)
+    shown = proofs.Proofs()
     reader = open_reader(at)
     try:
-        return standing(reader, run_id, found.agreed("step"), found.made_at)
+        if judged is not None:
+            sides = [
+                produced(claims, side.path) for claims, side in ((found.claims_a, found.a), (found.claims_b, found.b))
+            ]
+            receipts = [one.at if one.how == "receipt" else None for one in sides]
+            (a, b), (type_a, type_b) = judged["readers"], judged["dtypes"]
+            through = proofs.Through(
+                run_id, judged["criterion"], judged["metric"], (a, b), (type_a, type_b), judged["comparator"],
+                (receipts[0], receipts[1]),
+            )  # fmt: skip
+            shown = proofs.asked(reader, through)
+        state, why = standing(reader, run_id, found.agreed("step"), found.made_at)
+        return state, why, shown.order, shown.planted
     finally:
         reader.close()
 

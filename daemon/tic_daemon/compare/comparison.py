@@ -47,6 +47,8 @@ class Declared:
         run, step, intervention: as in a `[mismatch]` record.
         repeats_a, repeats_b: the same side scored again, for its noise.
         early: both sides of the same tokens under an earlier version of the policy.
+        order, proved: what a store shows, in words: that the criterion is older than the run's first number, and that
+            it was seen to judge a planted error FAIL. "": nothing.
     """
 
     basis: str | None = None
@@ -64,6 +66,8 @@ class Declared:
     repeats_a: tuple[Path, ...] = ()
     repeats_b: tuple[Path, ...] = ()
     early: tuple[Path, Path] | None = None
+    order: str = ""
+    proved: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,10 +185,13 @@ def compare(
     )  # fmt: skip
 
 
-def judged_again(found: Comparison, standing: Standing, why: str) -> Comparison:
-    """The same comparison, once it is known where its numbers stand towards faults."""
-    declared = replace(found.declared, standing=standing, standing_why=why)
-    facts = replace(found.facts, standing=standing, standing_why=why)
+def judged_again(found: Comparison, standing: Standing, why: str, order: str = "", proved: str = "") -> Comparison:
+    """The same comparison, once a store has said where its numbers stand, and what it shows of the criterion."""
+    declared = replace(found.declared, standing=standing, standing_why=why, order=order, proved=proved)
+    facts = replace(
+        found.facts, standing=standing, standing_why=why, bound_shown=found.facts.bound_shown or bool(order),
+        planted=found.facts.planted or bool(proved),
+    )  # fmt: skip
     verdict = _planting(facts) if declared.plant else judge(facts)
     own_id = _id(found.a, found.b, declared, found.claims_a, found.claims_b, found.through)
     return replace(found, id=own_id, declared=declared, facts=facts, verdict=verdict)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tic_daemon.compare.comparison import Declared
+from tic_daemon.compare.comparison import Comparison, Declared
 from tic_daemon.compare.manifests import Claims
 from tic_daemon.evidence.judge import Goal
 
@@ -99,6 +99,18 @@ def made_of(asked: Asked, sides: tuple[Produced, Produced], run: str | None, ste
         "step": asked.step if asked.step is not None else step,
         "produced_a": a.at, "produced_how_a": a.how, "producer_host_a": a.host, "producer_pid_a": a.pid,
         "produced_b": b.at, "produced_how_b": b.how, "producer_host_b": b.host, "producer_pid_b": b.pid,
+    }  # fmt: skip
+
+
+def judging(found: Comparison) -> dict[str, Any] | None:
+    """What a store is asked about the criterion: `proofs.Through`, without run and times. None: there is none."""
+    through = found.through
+    if found.criterion is None:
+        return None
+    types = [", ".join(dict.fromkeys(pair[place] for pair in found.alignment.elements)) for place in (0, 1)]
+    return {
+        "criterion": through["criterion"], "metric": through["metric"], "readers": through["readers"], "dtypes": types,
+        "comparator": through["comparator"],
     }  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from tic_daemon.config import ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.results.judge import RECORDED, VERIFIED
 from tic_daemon.results.safefile import stamp
+from tic_daemon.store import proofs
 from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.comparison_standing import Made, standing_of
 from tic_daemon.store.rows import ArtifactRow, ResultRow
@@ -347,17 +348,20 @@ class Desk:
             "criterion": pair.criterion, "planted": pair.planted, "plant": pair.plant, "reports": str(self._reports),
         }  # fmt: skip
 
-    def _standing(self, where: Mapping[str, Any]) -> tuple[Standing, str]:
+    def _standing(self, where: Mapping[str, Any]) -> tuple[Standing, str, str, str]:
         values = {**where, **{key: wire.time_of(where[key]) for key in ("produced_a", "produced_b")}}
+        judging = values.pop("judging", None)
+        made = Made(**values)
         try:
             con = self._connect()
             try:
-                return standing_of(con, Made(**values))
+                shown = _proofs(con, made, judging) if judging else proofs.Proofs()
+                return (*standing_of(con, made), shown.order, shown.planted)
             finally:
                 con.close()
         except duckdb.Error as error:
             log.warning("the store cannot say where a comparison stands: %s", error)
-            return Standing.UNKNOWN, "the store could not be asked"
+            return Standing.UNKNOWN, "the store could not be asked", "", ""
 
     def _progress(self, running: ComparisonTaskRow, done: int, total: int | None) -> ComparisonTaskRow:
         running = replace(running, tokens_done=done, tokens_total=total)
@@ -393,3 +397,17 @@ class Desk:
         with self._changed:
             self._rows.append(row)
         self._wake()
+
+
+def _proofs(con: duckdb.DuckDBPyConnection, made: Made, judging: Mapping[str, Any]) -> proofs.Proofs:
+    """What the store shows of a criterion."""
+    receipts = (
+        made.produced_a if made.produced_how_a == "receipt" else None,
+        made.produced_b if made.produced_how_b == "receipt" else None,
+    )
+    (a, b), (type_a, type_b) = judging["readers"], judging["dtypes"]
+    through = proofs.Through(
+        made.run, judging["criterion"], judging["metric"], (a, b), (type_a, type_b), judging["comparator"], receipts
+    )
+    row = con.execute(proofs.ONE, through.params()).fetchone()
+    return proofs.proofs(row or (), through)

@@ -26,7 +26,7 @@ from tic_daemon.compare.reading import TraceFound
 from tic_daemon.compare.sides import Side
 from tic_daemon.compare.trace_reading import read_trace
 from tic_daemon.comparisons import rows
-from tic_daemon.comparisons.asked import Asked, made_of, path_of, produced
+from tic_daemon.comparisons.asked import Asked, judging, made_of, path_of, produced
 from tic_daemon.comparisons.detail import Detail, detail
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.judge import Standing
@@ -39,7 +39,8 @@ class Changed(CompareError):
     """A file is another than the one that was verified: it is to be looked at again, and then compared."""
 
 
-Standings = Callable[[dict[str, Any]], tuple[Standing, str]]
+Standings = Callable[[dict[str, Any]], tuple[Standing, str, str, str]]
+"""Standing and reason, and what is shown of the criterion: see `judged_again`."""
 Rows = tuple[ComparisonRow, list[ComparisonPart]]
 
 
@@ -69,7 +70,8 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
     """Compares, judges, writes the report.
 
     Args:
-        ask: where numbers stand towards faults, of what `comparison_standing.Made` names.
+        ask: where numbers stand towards faults, of what `comparison_standing.Made` names, and what the store shows of
+            the criterion.
         tell: tokens that are compared, and how many there are.
 
     Raises:
@@ -91,7 +93,8 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
     for side in (found.a, found.b):
         _verified(asked, side.path, side.sha256)
     sides = produced(found.claims_a, asked.a), produced(found.claims_b, asked.b or asked.a)
-    found = judged_again(found, *ask(made_of(asked, sides, found.agreed("run"), found.agreed("step"))))
+    where = made_of(asked, sides, found.agreed("run"), found.agreed("step"))
+    found = judged_again(found, *ask({**where, "judging": judging(found)}))
     report = _report(asked, reporting.dumped(found))
     row = rows.comparison(asked, found, sides, report, time.monotonic() - began)
     return row, [*watch.kept.sequences, *watch.kept.tokens]
@@ -105,7 +108,7 @@ def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
         _verified(asked, own.path, sha256)
     found = traces.compared(one, other)
     sides = produced(None, asked.a), produced(None, asked.b)
-    standing = ask(made_of(asked, sides, None, None))
+    standing = ask(made_of(asked, sides, None, None))[:2]
     body = json.dumps(trace_report.as_json(found, asked.a, asked.b), indent=1, ensure_ascii=False)
     report = _report(asked, f"{body}\n")
     row = rows.trace(asked, found, (one, other), files, sides, standing, report, time.monotonic() - began)

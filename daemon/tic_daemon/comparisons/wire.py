@@ -1,7 +1,7 @@
 """What the daemon and its comparing process say to each other: one JSON object a line.
 
-    to the worker     {"compare": {...Asked}} | {"alone": path} | {"standing": [standing, why]}
-    from the worker   {"at": [tokens done, tokens in all or null]} | {"where": {...Made}} asks for a standing
+    to the worker     {"compare": {...Asked}} | {"alone": path} | {"standing": [standing, why, order, proved]}
+    from the worker   {"at": [tokens done, tokens in all or null]} | {"where": {...Made, judging}} asks for a standing
                       {"row": [class, values]} parts of a comparison, then {"done": [class, values]}
                       {"held": reader or ""} answers `alone`
                       {"failed": why} | {"changed": why}

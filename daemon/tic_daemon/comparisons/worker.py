@@ -68,10 +68,10 @@ class _Speaker:
         self._out.write(wire.line(message))
         self._out.flush()
 
-    def standing(self, made: dict[str, Any]) -> tuple[Standing, str]:
+    def standing(self, made: dict[str, Any]) -> tuple[Standing, str, str, str]:
         self.say({"where": made})
-        state, why = self._told.get()["standing"]
-        return Standing(state), why
+        state, why, order, proved = self._told.get()["standing"]
+        return Standing(state), why, order, proved
 
     def at(self, done: int, total: int | None) -> None:
         self.say({"at": [done, total]})

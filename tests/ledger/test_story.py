@@ -1,0 +1,163 @@
+"""A story with real files, through the real daemon: from a frozen criterion to gates that stand, fall and are lowered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compare.ptfile import f32, mask, write
+from tests.ledger.test_commands import said
+from tic_daemon import candidate_command, cli, ledger_commands
+from tic_daemon.store.reader import open_reader
+
+CRITERION = 'metric = "bitwise"\ngoal = "cross_stack"\ngate = "zero_update"\ncell = "replay"\nplanted = "one bit"\n'
+FIELDS = '"object.model" = "tiny"\n"rollout.lifecycle" = "sleep, wake"\n"rollout.quantization" = "none"\n'
+VALUES = {"r": (f32(-1, -2, -3), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
+OTHER = {"r": (f32(-1, -2, -3.5), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
+
+
+class Job:
+    """A workspace, and what is written into it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "criterion.toml").write_text(CRITERION)
+        (root / "fields.toml").write_text(FIELDS)
+        (root / "tic.toml").write_text('[compare]\ncriterion = "criterion.toml"\n')
+        self.log("quiet", "job begins")
+        self.watch()
+
+    def log(self, run: str, text: str, late: float = 60) -> None:
+        """A line of a worker of the run, in a minute."""
+        folder = self.root / "results" / run
+        folder.mkdir(parents=True, exist_ok=True)
+        stamp = (datetime.now(UTC) + timedelta(seconds=late)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        with (folder / "worker.log").open("a") as file:
+            file.write(f"{stamp} INFO {text}\n")
+
+    def results(self, run: str, trainer: Mapping[str, Any], *, plant: str = "", late: float = 60, **more: Any) -> Path:
+        """A step's dumps with their manifest, made in a minute."""
+        folder = self.root / "results" / run / "step_1"
+        folder.mkdir(parents=True)
+        made = (datetime.now(UTC) + timedelta(seconds=late)).isoformat()
+        entries = {}
+        tokens = {"r": ([1], [2, 3, 4]), "s": ([1], [2])}
+        for number, (name, values) in enumerate(
+            (("rollout.pt", VALUES), ("trainer.pt", trainer), ("token_ids.pt", tokens))
+        ):
+            data = write(folder / name, values).read_bytes()
+            entries[name] = {
+                "path": name, "size": len(data), "sha256": hashlib.sha256(data).hexdigest(),
+                "producer": {"host": "n1", "pid": 100 + number, "produced_at": made, "command": name},
+            }  # fmt: skip
+        listed = {"a": "rollout.pt", "b": "trainer.pt", "tokens": "token_ids.pt", "goal": "cross_stack"}
+        if plant:
+            listed["plant"] = plant
+        manifest = {
+            "run": run, "step": 1, "policy_version": "1", "basis": "raw", "intervention": "none",
+            "artifacts": entries, "comparisons": [listed], **more,
+        }  # fmt: skip
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+        return folder
+
+    def watch(self) -> None:
+        assert cli.main(["watch", "--once", str(self.root)]) == 0
+
+    def spool(self, *argv: str) -> None:
+        """Said, and taken in with the next watch."""
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (ledger_commands, candidate_command):
+                patch.setattr(module, "take_in", lambda _: "")
+            said(self.root, *argv)
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        reader = open_reader(self.root)
+        try:
+            return reader.query(sql).rows
+        finally:
+            reader.close()
+
+    def cell(self, name: str, place: str = "replay") -> tuple[Any, ...]:
+        sql = (
+            "SELECT g.state, g.stale, g.cause FROM gates g JOIN candidates c ON c.candidate_id = g.candidate_id "
+            f"WHERE c.name = '{name}' AND g.cell = '{place}'"
+        )
+        (row,) = self.ask(sql)
+        return row
+
+
+@pytest.mark.slow
+def test_the_story(tmp_path: Path) -> None:
+    job = Job(tmp_path)
+    fields = ["--fields", str(tmp_path / "fields.toml")]
+
+    # Before anything is frozen, a number is a measurement.
+    job.results("early", VALUES, late=-3600)
+    job.log("early", "[mismatch] run=early step=1 k1=0.0", late=-3600)
+    job.spool("criterion", "freeze", str(tmp_path / "criterion.toml"))
+    job.spool("candidate", "declare", "base-1", "--name", "base", *fields)
+    job.watch()
+    ((label, reason),) = job.ask("SELECT label, reason FROM comparisons WHERE run_id = 'early'")
+    assert label is None and "nothing shows the criterion to be older" in reason
+
+    # The criterion is frozen. Without a planted error a pass is pending; the planted error is found.
+    job.log("base-1", "[mismatch] run=base-1 step=1 k1=0.0")
+    job.results("base-1", VALUES)
+    job.watch()
+    state, _, cause = job.cell("base")
+    assert (state, cause) == ("inconclusive", "pending re-check: no planted error was judged FAIL by it")
+    job.log("proof", "[mismatch] run=proof step=1 k1=0.0")
+    job.results("proof", OTHER, plant="one bit")
+    job.watch()
+    assert job.ask("SELECT label, planted_error FROM comparisons WHERE run_id = 'proof'") == [("FAIL", "one bit")]
+
+    # From then on the same candidate's run is judged.
+    job.log("base-2", "[mismatch] run=base-2 step=1 k1=0.0")
+    job.results("base-2", VALUES)
+    job.spool("candidate", "declare", "base-2", "--name", "base", *fields)
+    job.watch()
+    assert job.cell("base") == ("pass", False, "bitwise: 0 of 4 valid tokens differ")
+    assert [row[0] for row in job.ask("SELECT count(*) FROM candidates")] == [1], "one closure, two runs"
+
+    # Another quantization is another candidate, whose rerun fails; its criterion is loosened afterwards, in vain.
+    changed = [*fields, "--parent", "base"]
+    (tmp_path / "fields.toml").write_text(FIELDS.replace('"none"', '"fp8"'))
+    job.spool("candidate", "declare", "fp8-1", "--name", "fp8", *changed)
+    job.watch()
+    assert job.cell("fp8") == (
+        "not run",
+        True,
+        "stale: rollout.quantization changed: quantization, scale, its dispatch, JIT or compiler",
+    )
+    job.log("fp8-1", "[mismatch] run=fp8-1 step=1 k1=0.5")
+    job.results("fp8-1", OTHER)
+    job.watch()
+    assert job.cell("fp8") == ("fail", False, "bitwise: 1 of 4 valid tokens differ")
+    loose = tmp_path / "loose.toml"
+    loose.write_text(CRITERION.replace('"bitwise"', '"logprob_mae"\nat_most = 9.0'))
+    digest = hashlib.sha256(CRITERION.encode()).hexdigest()
+    job.spool("criterion", "replace", digest[:12], str(loose), "--reason", "a budget is enough")
+    job.watch()
+    state, stale, cause = job.cell("fp8")
+    assert (state, stale) == ("not run", True) and cause.startswith("stale: rollout.quantization"), (
+        "it was not run again"
+    )
+    assert job.ask("SELECT label FROM ledger WHERE kind = 'evidence' AND run_id = 'fp8-1'") == [("FAIL",)], (
+        "nothing is judged again"
+    )
+    kept = job.ask("SELECT run_id, label FROM ledger WHERE kind = 'evidence' ORDER BY seq")
+    assert kept == [("base-1", ""), ("base-2", "PASS"), ("fp8-1", "FAIL")]
+
+    # Chain, receipts and artifacts hold; one changed byte of a dump does not.
+    assert cli.main(["verify", str(tmp_path)]) == 0
+    dump = tmp_path / "results" / "base-2" / "step_1" / "trainer.pt"
+    data = bytearray(dump.read_bytes())
+    data[-1] ^= 1
+    dump.write_bytes(bytes(data))
+    assert cli.main(["verify", str(tmp_path)]) == 14
