@@ -40,6 +40,7 @@ def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     what.add_argument(
         "--record", metavar="[STORE:]REC_ID", help="mark this record (store_id and rec_id of view mismatches)"
     )
+    what.add_argument("--comparison", metavar="ID", help="mark this comparison (comparison_id of view comparisons)")
     what.add_argument("--retract", metavar="ID", help="take the mark with this id or rec_id back")
     mark.add_argument("--note", action="store_true", help="a note: lowers nothing")
     _common(mark)
@@ -181,6 +182,8 @@ def _mark(args: argparse.Namespace) -> int:
                 raise UnknownRunError(f"{args.run_id} has no attempt {attempt}", "`tic-tui status` lists them")
         elif args.record is not None:
             scope, (target, attempt) = "record", _record(reader, args.run_id, args.record)
+        elif args.comparison is not None:
+            scope, (target, attempt) = "record", _comparison(reader, args.run_id, args.comparison)
         elif args.retract is not None:
             verdict, (scope, target, attempt) = "retract", _retracted(reader, args.run_id, args.retract)
     finally:
@@ -211,6 +214,15 @@ def _record(reader: Reader, run_id: str, name: str) -> tuple[str, int]:
         raise TicError(f"record {number} is not clear: {why}", f"name it with its store: {names}")
     _, source, generation, offset, attempt = rows[0]
     return f"{source}:{generation}:{offset}", int(attempt)
+
+
+def _comparison(reader: Reader, run_id: str, name: str) -> tuple[str, int]:
+    """What a mark of a comparison names, and its attempt."""
+    wanted = "SELECT attempt FROM comparisons WHERE comparison_id = ? AND run_id = ?"
+    rows = reader.query(wanted, [name, run_id], gather="SELECT * FROM part LIMIT 1").rows
+    if not rows:
+        raise UnknownRunError(f"{run_id} has no comparison {name}", "comparison_id is a column of view comparisons")
+    return f"comparison:{name}", int(rows[0][0])
 
 
 def _retracted(reader: Reader, run_id: str, name: str) -> tuple[str, str, int | None]:

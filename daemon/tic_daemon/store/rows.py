@@ -115,7 +115,8 @@ class MarkRow:
     """What a person said of a run, an attempt or a record.
 
     `scope` run | attempt | record; `target` is "" for a run or attempt, "<source_id>:<generation>:<byte_offset>" for a
-    record, the id of the mark for a retraction; `verdict` inconclusive | note | retract; `reason` is never empty.
+    record, "comparison:<comparison_id>" for a comparison, the id of the mark for a retraction; `verdict` inconclusive |
+    note | retract; `reason` is never empty.
     """
 
     id: str

@@ -47,7 +47,7 @@ LINE_BYTES = 8 << 20
 OVERLAY_BYTES = 32 << 20
 CUT_ROWS = 200_000
 _CAPS = {"reason": 4000, "run_id": 500, "target": 500, "who": 200, "host": 200, "id": 64}
-_RECORD = re.compile(r"\d{1,19}:\d{1,10}:\d{1,19}")
+_RECORD = re.compile(r"\d{1,19}:\d{1,10}:\d{1,19}|comparison:[0-9a-f]{16}")
 _INT64, _INT32 = 1 << 63, 1 << 31
 
 
@@ -389,7 +389,7 @@ def _checked_mark(row: MarkRow) -> str:
     if row.scope not in SCOPES:
         return f"the scope must be one of {', '.join(SCOPES)}"
     if row.scope == "record" and row.verdict != "retract" and not _RECORD.fullmatch(row.target):
-        return "the target of a record is <source_id>:<generation>:<byte_offset>"
+        return "the target of a record is <source_id>:<generation>:<byte_offset>, or comparison:<comparison_id>"
     if row.scope == "attempt" and (row.attempt is None or row.attempt < 1):
         return "the scope attempt needs the attempt's number"
     return _checked_texts(row)

@@ -10,8 +10,10 @@ bounded AS (
             4611686018427387904) AS hi_us,
         coalesce(epoch_us(greatest(CASE WHEN m.produced_how_a = 'receipt' THEN m.produced_a END,
             CASE WHEN m.produced_how_b = 'receipt' THEN m.produced_b END)), -4611686018427387904) AS lo_us,
-        coalesce(least(greatest(m.step, -2305843009213693952), 2305843009213693952), -4611686018427387904) AS slo,
-        coalesce(least(greatest(m.step, -2305843009213693952), 2305843009213693952), 4611686018427387904) AS shi
+        CASE WHEN m.step IS NULL THEN -4611686018427387904 -- least() and greatest() pass over NULL
+             ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952) END AS slo,
+        CASE WHEN m.step IS NULL THEN 4611686018427387904
+             ELSE least(greatest(m.step, -2305843009213693952), 2305843009213693952) END AS shi
     FROM made m
 ),
 process AS MATERIALIZED (

@@ -29,6 +29,8 @@ FROM artifacts GROUP BY host, path;
 
 CREATE OR REPLACE VIEW comparisons AS
 WITH file AS MATERIALIZED (SELECT * FROM i_comparison_file),
+-- A step of token exports is compared whole: no single file stands for it.
+whole AS (SELECT host, manifest, bool_and(state IN ('verified', 'recorded')) AS whole FROM artifacts GROUP BY host, manifest),
 marked_one AS MATERIALIZED (
     SELECT DISTINCT substr(target, 12) AS id FROM i_mark
     WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted AND starts_with(target, 'comparison:')
@@ -37,14 +39,18 @@ standing AS MATERIALIZED (SELECT * FROM i_comparison_standing),
 told AS (
     SELECT c.*, s.attempt, s.admissibility, s.why AS admissibility_reason, coalesce(s.known, false) AS known,
         s.marked OR c.id IN (SELECT id FROM marked_one) AS marked, a.rec_id AS artifact_a, b.rec_id AS artifact_b,
-        concat_ws('; ', CASE WHEN a.path IS NULL AND c.manifest <> '' THEN 'file A is named no more'
-                WHEN a.state NOT IN ('verified', 'recorded') OR a.sha256 <> c.sha256_a THEN 'file A is ' || a.state || ' since' END,
-            CASE WHEN c.side_b = c.side_a THEN NULL WHEN b.path IS NULL AND c.manifest <> '' THEN 'file B is named no more'
-                WHEN b.state NOT IN ('verified', 'recorded') OR b.sha256 <> c.sha256_b THEN 'file B is ' || b.state || ' since' END) AS changed
+        concat_ws('; ', CASE WHEN c.reader_a = 'prime-rl' THEN CASE WHEN NOT coalesce(w.whole, false) THEN 'a file of A is not as verified' END
+                WHEN a.path IS NULL AND c.manifest <> '' THEN 'no manifest names file A'
+                WHEN a.state NOT IN ('verified', 'recorded') THEN 'file A is ' || a.state || ' since'
+                WHEN a.sha256 <> c.sha256_a THEN 'file A is another since' END,
+            CASE WHEN c.side_b = c.side_a THEN NULL WHEN b.path IS NULL AND c.manifest <> '' THEN 'no manifest names file B'
+                WHEN b.state NOT IN ('verified', 'recorded') THEN 'file B is ' || b.state || ' since'
+                WHEN b.sha256 <> c.sha256_b THEN 'file B is another since' END) AS changed
     FROM i_comparison c
     JOIN standing s ON s.key = c.rec_id
     LEFT JOIN file a ON a.host = c.host AND a.path = c.side_a
     LEFT JOIN file b ON b.host = c.host AND b.path = c.side_b
+    LEFT JOIN whole w ON w.host = c.host AND w.manifest = c.manifest
 )
 SELECT c.rec_id, c.id AS comparison_id, c.run_id, c.attempt, c.step, c.policy, c.kind, c.goal, nullif(c.control, '') AS control_group,
     nullif(c.variant, '') AS variant, c.how, c.side_a, c.side_b, nullif(c.part_a, '') AS part_a, nullif(c.part_b, '') AS part_b,
