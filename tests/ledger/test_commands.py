@@ -174,6 +174,20 @@ def test_what_is_refused_changes_nothing(
     assert rows(ws, "SELECT count(*) FROM ledger") == before
 
 
+def test_a_declaration_never_contradicts_the_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "results" / "r1"
+    folder.mkdir(parents=True)
+    (folder / "worker.log").write_text("[mismatch] run=r1 step=1 k1=0.1\n")
+    (folder / "receipt.json").write_text(json.dumps({"run": "r1", "role": "rollout", "tensor_parallel_size": 4}))
+    assert cli.main(["watch", "--once", str(tmp_path)]) == 0
+    declare = ["candidate", "declare", "r1", "--at", str(tmp_path), "--set"]
+    assert cli.main([*declare, "rollout.tp=8"]) == 2
+    assert "contradicts the run's record, which says 4" in capsys.readouterr().err
+    found = said(tmp_path, "candidate", "declare", "r1", "--set", "rollout.tp=4", "--set", "update.export=merged")
+    assert found["fields"]["rollout.tp"] == "4" and found["fields"]["update.export"] == "merged"
+    assert found["fields"]["trainer.tp"] == "unknown", "nobody told"
+
+
 def test_as_text(ws: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for argv, words in (
         (["criterion", "list"], "logprob_mae at most 0.25, goal unknown; frozen"),
