@@ -8,6 +8,7 @@
     compare   two dumps of log-probabilities: every number, a verdict, a report
     record    what a run was made of: launcher and workers side by side, fingerprint
     pairs     declared pairs of arms: the nine rules, medians and single pairs
+    hints     the pattern of a mismatch, the first step, the next cheapest probe
     snapshot  write all that a store holds into one DuckDB file, at any time
     criterion freeze a criterion before the run; replace it; list them
     candidate say what a run executes; list candidates
