@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local", "compare")
+PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local", "compare", "comparing")
 
 
 def main() -> int:
