@@ -72,6 +72,8 @@ STREAMS = ("stdout", "stderr", "")
 
 _WANDB_NAME = re.compile(r"[^/\\#?%:\x00-\x1f\x7f-\x9f]{1,200}")
 """W&B's own rule for names of entities, projects and runs."""
+PLACE = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
+"""A part of a name in the paths of a `[[comparison]]`."""
 _OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2})(?::?(\d{2}))?\Z")
 
 
@@ -426,7 +428,9 @@ def parse_config(text: str, file: Path) -> Config:
         ),
         results=_results(reader.section(data, "results", _RESULTS)),
         compare=_compare(base, reader.section(data, "compare", _COMPARE)),
-        comparisons=tuple(_comparison(base, entry) for entry in reader.entries(data, "comparison", _COMPARISON)),
+        comparisons=tuple(
+            _comparison(reader, base, entry) for entry in reader.entries(data, "comparison", _COMPARISON)
+        ),
         sources=tuple(SourceConfig(**entry) for entry in reader.entries(data, "source", _SOURCE)),
         runs=tuple(RunConfig(**entry) for entry in reader.entries(data, "run", _RUN)),
         pairs=tuple(_pair(entry) for entry in reader.entries(data, "pair", _PAIR)),
@@ -674,6 +678,11 @@ class _Reader:
             out.append(entry)
         return out
 
+    def wrong(self, table: str, entry: Mapping[str, Any], what: str, hint: str) -> ConfigError:
+        """An error of a whole entry, as `entries` gave it."""
+        line = f":{entry['line']}" if entry.get("line") else ""
+        return ConfigError(f"{self._file}{line}: [[{table}]] {what}", hint)
+
     def _error(self, table: str, key: str, nth: int, what: str, hint: str) -> ConfigError:
         line = self._line(table, key, nth)
         return ConfigError(f"{self._file}{f':{line}' if line else ''}: {what}", hint)
@@ -708,7 +717,15 @@ def _compare(base: Path, said: Mapping[str, Any]) -> CompareConfig:
     return CompareConfig(**{**said, **files})
 
 
-def _comparison(base: Path, said: Mapping[str, Any]) -> ComparisonConfig:
+def _comparison(reader: _Reader, base: Path, said: Mapping[str, Any]) -> ComparisonConfig:
+    names = set(PLACE.findall(said["a"]))
+    for key in ("b", "tokens", "repeats_a", "repeats_b"):
+        listed = said.get(key, ())
+        for text in (listed,) if isinstance(listed, str) else listed:
+            unknown = sorted(set(PLACE.findall(text)) - names)
+            if unknown or "*" in text or "?" in text:
+                what = f"{{{unknown[0]}}}, which `a` does not name" if unknown else "a glob"
+                raise reader.wrong("comparison", said, f"`{key}` holds {what}", "Name the part in `a`: {name}.")
     files = {key: _under(base, said.get(key)) for key in ("criterion", "planted")}
     lists = {key: tuple(said.get(key, ())) for key in ("repeats_a", "repeats_b")}
     return ComparisonConfig(**{**said, **files, **lists})

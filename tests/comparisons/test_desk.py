@@ -255,3 +255,25 @@ def test_a_criterions_verdict_is_not_judged_again_for_the_same_bytes(tmp_path: P
     step(bench.root, 0, {**PAIR, "trainer_logprobs.pt": dump(SIDE)})
     assert len(compared(bench.compare())) == 1
     bench.close()
+
+
+def test_a_process_that_cannot_be_started_holds_up_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    step(bench.root, 0, PAIR)
+
+    def refused(*_args: object, **_more: object) -> None:
+        raise OSError("no process can be made")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(process.subprocess, "Popen", refused)
+        assert compared(bench.compare(20)) == [], "`watch --once` comes to its end"
+    bench.again()
+    assert [row.step for row in compared(bench.compare())] == [0]
+
+
+def test_a_manifests_list_makes_control_groups(bench: Bench) -> None:
+    listed = [{"a": "rollout.pt", "b": "again.pt", "control": "inference_alone", "variant": "A/A"}]
+    step(
+        bench.root, 0, {"rollout.pt": dump(SIDE), "again.pt": dump(SIDE), "trainer.pt": dump(OTHER)}, comparisons=listed
+    )
+    rows = {row.control: (row.mismatched_tokens, row.variant) for row in compared(bench.compare())}
+    assert rows == {"inference_alone": (0, "A/A"), "cross_stack": (1, "")}

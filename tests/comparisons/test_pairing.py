@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from tic_daemon.comparisons.pairing import Known, Pair, Said, pairs, unpaired
-from tic_daemon.config import ComparisonConfig
+import pytest
+
+from tic_daemon.comparisons.pairing import Known, Pair, Said, pairs, pattern, unpaired
+from tic_daemon.config import ComparisonConfig, parse_config
+from tic_daemon.errors import ConfigError
 from tic_daemon.store.rows import ArtifactRow
 
 D = "/w/results/r/step3"
@@ -155,3 +159,26 @@ def test_names_of_pairs_hang_on_files_and_group_alone() -> None:
         assert other.task != pair.task
     assert replace(pair, basis="raw").declaration != pair.declaration
     assert replace(pair, host="g").declaration == pair.declaration
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('a = "x/{step}"\nb = "y/{run}"', r":1: .*`b` holds \{run\}"), ('a = "x"\nrepeats_b = ["y/*"]', "`repeats_b` holds a glob"),
+        ('b = "y"', "without `a`"), ('a = "x"\ngoal = "win"', "goal"), ('a = "x"\ncontrol = "mine"', "control"), ('a = "x"\nq = 1', "q"),
+    ],
+)  # fmt: skip
+def test_what_a_declaration_cannot_mean_is_an_error_with_its_line(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=why):
+        parse_config(f"[[comparison]]\n{text}\n", tmp_path / "tic.toml")
+
+
+def test_globs_of_a_declaration(tmp_path: Path) -> None:
+    parsed = parse_config('[[comparison]]\na = "**/{x}/d?.pt"\nb = "{x}.pt"\n', tmp_path / "tic.toml").comparisons[0]
+    matching = pattern(parsed, "/w")
+    assert matching.fullmatch("/w/d1.pt") is None
+    assert [
+        bool(matching.fullmatch(path)) for path in ("/w/k/d1.pt", "/w/a/b/k/d1.pt", "/w/k/d12.pt", "/v/k/d1.pt")
+    ] == [True, True, False, False]
+    odd = ComparisonConfig("{1x}/[a].pt")
+    assert pattern(odd, "/w").fullmatch("/w/{1x}/[a].pt"), "what is no name stands for itself"

@@ -151,6 +151,10 @@ def test_the_label_stays_and_is_no_evidence(writer: Writer) -> None:
     )
     assert {row[0] for row in rows} == {"PASS"}
     assert not any(row[1] for row in rows if row[2] != "admissible")
+    states = writer.reader_cursor().execute(
+        "SELECT DISTINCT state FROM comparisons WHERE admissibility <> 'admissible'"
+    )
+    assert states.fetchall() == [("inconclusive",)]
 
 
 def test_evidence_needs_files_as_they_were_a_shown_basis_and_no_intervention(writer: Writer) -> None:
@@ -175,6 +179,10 @@ def test_evidence_needs_files_as_they_were_a_shown_basis_and_no_intervention(wri
     fail = row("e", 2, NOON, **files, label="FAIL", rule=5, reason="non-finite")
     writer.commit([], compared=[fail])
     assert con.execute(sql, [fail.id]).fetchall() == [(True, "")]
+    state = "SELECT state FROM comparisons WHERE comparison_id = ?"
+    assert [con.execute(state, [one.id]).fetchall() for one in (fail, rows[""], rows["INVALID: x"])] == [
+        [("fail",)], [("pass",)], [("inconclusive",)],
+    ]  # fmt: skip
     writer.commit([], results=[replace(named[0], sha256="d" * 64, state="changed")])
     assert con.execute(sql, [fail.id]).fetchall() == [(False, "file A is changed since")]
     sql = "SELECT artifact_a IS NOT NULL, artifact_b IS NOT NULL FROM comparisons WHERE comparison_id = ?"

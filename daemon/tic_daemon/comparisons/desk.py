@@ -30,7 +30,7 @@ from tic_daemon.comparisons import wire
 from tic_daemon.comparisons.files import READY, Contents, Stand
 from tic_daemon.comparisons.pairing import ALONE, Known, Pair, digest, names_side, pairs, pattern, unpaired
 from tic_daemon.comparisons.process import Stopped, TooSlow, Worker, WorkerDied
-from tic_daemon.config import ComparisonConfig, Config
+from tic_daemon.config import PLACE, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.results.judge import RECORDED, VERIFIED
 from tic_daemon.results.safefile import stamp
@@ -51,7 +51,6 @@ CRASHES: Final = 2
 MOST_FILES: Final = 20_000
 """Files that one `[[comparison]]` may match."""
 _OVER: Final = ("done", "judged", "failed")
-_GLOB: Final = re.compile(r"\{\w+\}")
 
 
 class Desk:
@@ -79,7 +78,7 @@ class Desk:
     ) -> None:
         self._host, self._config, self._roots, self._reports = host, config, list(roots), reports
         self._connect, self._wake = connect, wake
-        self._contents = Contents(host)
+        self._contents = Contents(host, self._roots)
         self._contents.take(results)
         self._tasks = {row.task: row for row in tasks if row.host == host}
         self._both: dict[tuple[str, str], str] = {
@@ -97,6 +96,7 @@ class Desk:
         self._active = self._dirty
         self._begun = self._stop = self._hurry = self._working = False
         self._told_at = 0.0
+        self._rests_until = 0.0
         self._thread: threading.Thread | None = None
 
     # --- from the daemon's thread ------------------------------------------------------------------------------------
@@ -125,7 +125,11 @@ class Desk:
     def busy(self) -> bool:
         """Whether something is not looked at, waits for its turn, or is compared now."""
         with self._changed:
-            return self._active and bool(self._dirty or self._working or self._queue or self._sniff or self._rows)
+            return (
+                self._active
+                and self._rests_until <= time.monotonic()
+                and bool(self._dirty or self._working or self._queue or self._sniff or self._rows)
+            )
 
     def hurry(self) -> None:
         """From now on what is young counts as at rest."""
@@ -162,7 +166,11 @@ class Desk:
                     return
                 except Exception:  # a defect must not end the watch in silence, nor the daemon
                     log.exception("comparisons could not be looked at; it is tried again")
-                    due = time.monotonic() + _REST * EVERY_S
+                    due = self._rests_until = time.monotonic() + _REST * EVERY_S
+                    with self._changed:
+                        self._queue.clear()
+                        self._sniff.clear()
+                        self._dirty = True
                 finally:
                     with self._changed:
                         self._working = False
@@ -172,6 +180,8 @@ class Desk:
     def _await(self, due: float) -> bool:
         """Until there is something to do. False: the end."""
         with self._changed:
+            while not self._stop and (left := self._rests_until - time.monotonic()) > 0:
+                self._changed.wait(left)
             while not self._stop and not self._dirty and not self._queue and not self._sniff:
                 left = due - time.monotonic()
                 if left <= 0 and self._restless():
@@ -232,11 +242,11 @@ class Desk:
     def _matching(self, entry: ComparisonConfig, matching: re.Pattern[str]) -> list[tuple[str, str]]:
         """Files that `a` of an entry matches, each with its watched root."""
         text = os.path.normpath(os.path.join(str(self._config.base), entry.a))  # noqa: PTH118  names need not be text
-        shape = _GLOB.sub("*", glob.escape(text).replace("[*]", "*").replace("[?]", "?"))
+        shape = PLACE.sub("*", glob.escape(text).replace("[*]", "*").replace("[?]", "?"))
         found = []
         for path in glob.iglob(shape, recursive=True):  # noqa: PTH207  names need not be valid text
-            root = next((root for root in self._roots if path == root or path.startswith(f"{root.rstrip('/')}/")), None)
-            if root is not None and matching.fullmatch(path):
+            root = self._contents.root_of(path)
+            if root and matching.fullmatch(path):
                 found.append((path, root))
                 if len(found) >= MOST_FILES:
                     log.warning(

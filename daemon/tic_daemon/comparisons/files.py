@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,8 +46,8 @@ class Stand:
 class Contents:
     """Artifacts and manifests of one daemon, the newest row of each."""
 
-    def __init__(self, host: str) -> None:
-        self._host = host
+    def __init__(self, host: str, roots: Sequence[str] = ()) -> None:
+        self._host, self._roots = host, roots
         self.artifacts: dict[tuple[str, str], ArtifactRow] = {}
         self.manifests: dict[str, ResultFileRow] = {}
         self._said: dict[str, tuple[str, Said]] = {}
@@ -108,6 +108,11 @@ class Contents:
         digests = [self.manifests[path].digest for path in manifests if path in self.manifests]
         return Stand(READY, "", f"{digest(COMPARATOR, files)}:{digest(pair.declaration, beside, digests)}")
 
+    def root_of(self, path: str) -> str:
+        """The watched directory that a path lies in; ""."""
+        under = (root for root in self._roots if path == root or path.startswith(f"{root.rstrip('/')}/"))
+        return next(under, "")
+
     def manifest_of(self, path: str) -> str:
         """The manifest or sidecar that names a file; ""."""
         row = self.by_path.get(path)
@@ -119,7 +124,7 @@ class Contents:
         if row is None and pair.how == "alone":  # a step of token exports: all of its files
             return self._step(path)
         if row is None:
-            return _on_disk(path, pair.root, final=final)
+            return _on_disk(path, self.root_of(path) or pair.root, final=final)
         if row.state in (VERIFIED, RECORDED):
             if stamp(path, row.root) == row.stamp:
                 return Stand(READY, "", row.sha256)

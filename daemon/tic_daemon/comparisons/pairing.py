@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from tic_daemon.config import CONTROLS, GOALS, ComparisonConfig
+from tic_daemon.config import CONTROLS, GOALS, PLACE, ComparisonConfig
 from tic_daemon.results import layout
 from tic_daemon.store.rows import ArtifactRow
 
@@ -32,7 +32,7 @@ DECLARED: Final = "declared"
 _SIDE: Final = re.compile(r"(?i)(rollout|trainer)(.*)", re.DOTALL)
 _EXTENSION: Final = re.compile(r"(?i)\.(?:pt|pth|jsonl|json|npz|safetensors|parquet)\Z")
 _TOKENS: Final = frozenset({"token_ids", "tokens"})
-_PLACE: Final = re.compile(r"\{(\w+)\}")
+_PLACE: Final = PLACE
 _WORDS: Final = ("control", "variant", "goal", "basis", "policy", "intervention", "plant", "tokens")
 MOST: Final = 20_000
 """Pairs of one daemon; more are not looked at, and that is said."""
@@ -296,14 +296,14 @@ def pattern(entry: ComparisonConfig, base: str) -> re.Pattern[str]:
     """What `a` matches, as an absolute path. `{name}` is a part of a name; the same one twice is the same text."""
     text, seen = os.path.normpath(os.path.join(base, entry.a)), set[str]()  # noqa: PTH118  no file is touched
     out = ""
-    for part in re.split(r"(\{\w+\}|\*\*/|\*|\?)", text):
+    for part in re.split(r"(\{[A-Za-z_]\w*\}|\*\*/|\*\*|\*|\?)", text, flags=re.ASCII):
         if match := _PLACE.fullmatch(part):
             name = match[1]
             body = r"\d{1,12}" if name == "step" else "[^/]+"
             out += f"(?P={name})" if name in seen else f"(?P<{name}>{body})"
             seen.add(name)
         else:
-            out += {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
+            out += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part)
     return re.compile(out, re.DOTALL)
 
 

@@ -68,7 +68,9 @@ SELECT c.rec_id, c.id AS comparison_id, c.run_id, c.attempt, c.step, c.policy, c
     coalesce(nullif(c.policy_a, ''), 'unknown') AS policy_a, coalesce(nullif(c.policy_b, ''), 'unknown') AS policy_b,
     coalesce(nullif(c.input, ''), 'unknown') AS input, c.phase, c.rank, c.repeat, c.scope, c.intervention,
     nullif(c.label, '') AS label,
-    CASE c.label WHEN 'PASS' THEN 'pass' WHEN 'FAIL' THEN 'fail' ELSE 'inconclusive' END AS state,
+    -- A fault, a mark or another file since leaves nothing to pass or fail.
+    CASE WHEN c.admissibility <> 'admissible' OR c.marked OR c.changed <> '' OR c.plant <> '' THEN 'inconclusive'
+         WHEN c.label = 'PASS' THEN 'pass' WHEN c.label = 'FAIL' THEN 'fail' ELSE 'inconclusive' END AS state,
     c.reason, c.rule, c.exit_code, c.admissibility, c.admissibility_reason, c.marked,
     c.not_evidence_because = '' AS is_evidence, c.not_evidence_because,
     nullif(c.criterion, '') AS criterion_id, nullif(c.criterion_metric, '') AS criterion_metric, c.criterion_at_most, c.criterion_at_least,
