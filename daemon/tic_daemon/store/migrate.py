@@ -2,9 +2,9 @@
 
 `schema/NNN_name.sql` takes a store from version NNN-1 to NNN, each in one transaction; NNN of the last file is the
 version of this program. `schema/views/*.sql` are applied in name order at every start of a daemon: views hold no data,
-so the newest definition always wins. (It takes 0.15 s of a core also if nothing changed. But a file does not keep all
-that was written: in the storage format that we use, DuckDB 1.5.6 leaves out MATERIALIZED.) 000_base.sql comes first:
-what is derived from the events (derive.py) reads through it, and the other views read what is derived.
+so the newest definition always wins, and a file does not keep all that was written: in the storage format that we use,
+DuckDB 1.5.6 leaves out MATERIALIZED. What one start has made, the next ones copy (viewfile.py). 000_base.sql comes
+first: what is derived from the events (derive.py) reads through it, and the other views read what is derived.
 """
 
 from __future__ import annotations
@@ -113,7 +113,15 @@ def tables(con: duckdb.DuckDBPyConnection, *, upto: int) -> None:
 
 def public_views(con: duckdb.DuckDBPyConnection, schema: Path | None = None) -> None:
     """Gives the store the views above the base layer. Raises StoreError: one failed."""
+    from tic_daemon.store import viewfile  # noqa: PLC0415  only a start needs it
+
+    names = [name for path in _view_files(schema, "[1-9]*.sql") for name in _names(path)]
+    kept = viewfile.where(schema or SCHEMA) if names else None
+    if kept is not None and viewfile.copy(con, kept, names):
+        return
     _views(con, "[1-9]*.sql", schema)
+    if kept is not None:
+        viewfile.keep(con, kept, names)
 
 
 def view_names(schema: Path | None = None) -> list[str]:
@@ -121,7 +129,7 @@ def view_names(schema: Path | None = None) -> list[str]:
 
     DuckDB does not keep that order: it numbers the views of a file that it opens by their names (1.5.6).
     """
-    return [name for path in _view_files(schema) for name in _VIEW.findall(path.read_text(encoding="utf-8"))]
+    return [name for path in _view_files(schema) for name in _names(path)]
 
 
 def stored_views(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
@@ -130,6 +138,10 @@ def stored_views(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
         "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary "
         "AND database_name = current_database() ORDER BY view_name"
     ).fetchall()
+
+
+def _names(path: Path) -> list[str]:
+    return _VIEW.findall(path.read_text(encoding="utf-8"))
 
 
 def _view_files(schema: Path | None, names: str = "*.sql") -> list[Path]:
