@@ -26,7 +26,7 @@ SINCE: Final = (
 )
 NEWEST: Final = (
     f"SELECT {COMPARISON} FROM comparisons"  # noqa: S608
-    " QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY observed_at DESC, comparison_id DESC) = 1"
+    " QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY observed_at DESC, rec_id DESC, comparison_id DESC) = 1"
 )
 """The newest of each run."""
 _ORDER: Final = ("FAIL", "INVALID", "VACUOUS", "PASS", "no verdict")

@@ -126,10 +126,10 @@ class Comparison:
 
     @property
     def key(self) -> Key:
-        """Its place among all comparisons."""
+        """Its place among all comparisons: when it became known, then the order in which they were made."""
         from tic_tui.model import Key  # noqa: PLC0415  the model imports this module
 
-        return Key(self.observed_at, self.comparison_id, self.rec_id)
+        return Key(self.observed_at, "", self.rec_id)
 
     @property
     def target(self) -> str:

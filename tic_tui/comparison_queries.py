@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from tic_tui.comparison_model import Board, Compared, Comparison, Queued
 from tic_tui.model import build, columns
-from tic_tui.queries import everything, rows_of
+from tic_tui.queries import TIMEOUT_S, everything
 from tic_tui.safe import Safe, safe
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 NEWEST: Final = 6  # of a run, on screen 2
 QUEUE: Final = 200
-NEWEST_FIRST: Final = "ORDER BY observed_at DESC, comparison_id DESC, rec_id DESC"
+NEWEST_FIRST: Final = "ORDER BY observed_at DESC, rec_id DESC, comparison_id DESC"
 _ONCE: Final = (
     "row_number() OVER (PARTITION BY comparison_id ORDER BY marked DESC,"
     " CASE admissibility WHEN 'locked' THEN 0 WHEN 'suspect' THEN 1 ELSE 2 END, observed_at DESC) = 1"
@@ -25,7 +25,8 @@ _ONCE: Final = (
 def of_run(reader: Reader, run_id: str) -> Compared:
     """Comparisons of one run, in short."""
     newest = comparisons(reader, "comparisons WHERE run_id = ?", (run_id,), f"{NEWEST_FIRST} LIMIT {NEWEST}")
-    return Compared(tuple(newest), _labels(reader, run_id), queue(reader, run_id))
+    labels = counted(reader, "coalesce(label, '')", "comparisons WHERE run_id = ?", (run_id,))
+    return Compared(tuple(newest), labels, queue(reader, run_id))
 
 
 def comparisons(reader: Reader, source: str, params: Sequence[object], order: str) -> list[Comparison]:
@@ -39,37 +40,36 @@ def comparisons(reader: Reader, source: str, params: Sequence[object], order: st
     return [build(Comparison, row) for row in rows]
 
 
-def _labels(reader: Reader, run_id: str) -> tuple[tuple[Safe, int], ...]:
-    rows = everything(
-        reader,
-        "SELECT comparison_id, coalesce(label, '') AS label FROM comparisons WHERE run_id = ?",
-        [run_id],
-        "SELECT DISTINCT * FROM part",
-    )
-    return counted(label for _, label in rows)
+def counted(reader: Reader, value: str, source: str, params: Sequence[object]) -> tuple[tuple[Safe, int], ...]:
+    """How many comparisons have each value, most first. Of several stores each comparison counts once.
 
-
-def counted(values: Iterable[str]) -> tuple[tuple[Safe, int], ...]:
+    Args:
+        value: SQL text of a column's value, a constant of this package. source: view and condition.
+    """
     counts: dict[str, int] = {}
-    for value in values:
-        counts[value] = counts.get(value, 0) + 1
+    if reader.connection().kind == "several":
+        sql = f"SELECT DISTINCT comparison_id, {value} AS value FROM {source}"  # noqa: S608
+        for _, name in everything(reader, sql, params, "SELECT DISTINCT * FROM part"):
+            counts[name] = counts.get(name, 0) + 1
+    else:
+        sql = f"SELECT {value} AS value, count(*) AS n FROM {source} GROUP BY ALL"  # noqa: S608
+        counts = dict(everything(reader, sql, params))
     return tuple(sorted(((safe(v), n) for v, n in counts.items()), key=lambda pair: (-pair[1], pair[0])))
 
 
 def queue(reader: Reader, run_id: str | None) -> tuple[Queued, ...]:
-    """What waits, runs or failed: of a run, with what names none, or of all."""
-    source, params = ("comparison_queue", ()) if run_id is None else (
-        "comparison_queue WHERE coalesce(run_id, ?) = ?", (run_id, run_id)
-    )  # fmt: skip
+    """What waits, runs or failed: of a run, with what names none, or of all; of several stores each file once."""
+    of, params = ("", ()) if run_id is None else (" WHERE coalesce(run_id, ?) = ?", (run_id, run_id))
     order = f"ORDER BY observed_at, side_a, side_b LIMIT {QUEUE}"
-    return tuple(dict.fromkeys(rows_of(reader, Queued, source, params, order)))
+    sql = f"SELECT {columns(Queued)} FROM comparison_queue{of} {order}"  # noqa: S608
+    return tuple(build(Queued, row) for row in reader.query(sql, params, timeout_s=TIMEOUT_S).rows)
 
 
 def board(reader: Reader, about: tuple[str | None, int | None, int | None] | None) -> Board | None:
-    """The control groups of a step of a run; of several stores the one that counts most comparisons."""
+    """The control groups of a step of a run, of all stores together."""
     if about is None or about[0] is None:
         return None
-    run_id, attempt, step = about
-    of = "control_groups WHERE run_id = ? AND attempt IS NOT DISTINCT FROM ? AND step IS NOT DISTINCT FROM ?"
-    rows = rows_of(reader, Board, of, (run_id, attempt, step))
-    return max(rows, key=lambda row: row.comparisons, default=None)
+    of = "run_id = ? AND attempt IS NOT DISTINCT FROM ? AND step IS NOT DISTINCT FROM ?"
+    sql = f"SELECT {columns(Board)} FROM control_groups WHERE {of}"  # noqa: S608
+    rows = reader.query(sql, about, timeout_s=TIMEOUT_S).rows
+    return build(Board, rows[0]) if rows else None

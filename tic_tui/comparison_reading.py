@@ -38,8 +38,8 @@ T = TypeVar("T")
 TOKENS: Final = 2000
 CHOICES: Final = 200
 KEPT: Final = 8  # windows of one comparison that are held
-_BELOW: Final = "(observed_at < ? OR (observed_at = ? AND (comparison_id < ? OR (comparison_id = ? AND rec_id <= ?))))"
-_OLDEST_FIRST: Final = "ORDER BY observed_at, comparison_id, rec_id"
+_BELOW: Final = "(observed_at < ? OR (observed_at = ? AND rec_id <= ?))"
+_OLDEST_FIRST: Final = "ORDER BY observed_at, rec_id, comparison_id"
 _WORST: Final = "mismatched_tokens DESC NULLS FIRST, max_abs DESC NULLS FIRST, request"
 
 
@@ -85,11 +85,10 @@ class ComparisonsReading:
         return held[1]
 
     def _count(self, reader: Reader) -> tuple[int, int]:
+        """(all of them, those that the filters leave)."""
+
         def number(source: str, params: tuple[object, ...]) -> int:
-            rows = everything(
-                reader, f"SELECT DISTINCT comparison_id FROM {source}", params, "SELECT DISTINCT * FROM part"  # noqa: S608
-            )  # fmt: skip
-            return len(rows)
+            return sum(n for _, n in counted(reader, "''", source, params))
 
         total = number(*self._all)
         return total, number(*self._matching) if self._filtered else total
@@ -101,7 +100,7 @@ class ComparisonsReading:
         if anchor is None:
             rows = comparisons(reader, source, params, f"{NEWEST_FIRST} LIMIT {2 * want + 1}")
             return ComparisonWindow(_ordered(rows[: 2 * want]), len(rows) > 2 * want, False)
-        below = [anchor.observed_at, anchor.observed_at, anchor.store_id, anchor.store_id, anchor.rec_id]
+        below = [anchor.observed_at, anchor.observed_at, anchor.rec_id]
         before = comparisons(reader, f"{source} AND {_BELOW}", (*params, *below), f"{NEWEST_FIRST} LIMIT {want + 1}")
         after = comparisons(
             reader, f"{source} AND NOT {_BELOW}", (*params, *below), f"{_OLDEST_FIRST} LIMIT {want + 1}"
@@ -115,13 +114,8 @@ class ComparisonsReading:
             return {}
         name, kind = COMPARISON_COLUMNS[column]
         text = f"CASE WHEN {name} THEN 'yes' ELSE 'no' END" if kind == "yes or no" else f"CAST({name} AS VARCHAR)"
-        rows = everything(
-            reader,
-            f"SELECT comparison_id, coalesce(nullif({text}, ''), '{UNKNOWN}') AS value FROM {self._all[0]}",  # noqa: S608
-            self._all[1],
-            "SELECT DISTINCT * FROM part",
-        )
-        return {column: counted(value for _, value in rows)[:CHOICES]}
+        value = f"coalesce(nullif({text}, ''), '{UNKNOWN}')"
+        return {column: counted(reader, value, *self._all)[:CHOICES]}
 
 
 def _ordered(rows: Iterable[Comparison]) -> tuple[Comparison, ...]:

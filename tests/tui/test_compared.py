@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 from tests.tui import compared
-from tests.tui.fake import NOW, FakeStore
+from tests.tui.fake import NOW, Connection, FakeStore
 from tests.tui.stage import stage
 from tests.tui.test_status import write
 from tic_daemon.store import united
@@ -396,6 +397,29 @@ async def test_the_list_filters_and_marks_and_says_what_to_do_without_any() -> N
         assert (said.run_id, said.attempt, said.scope, said.target) == (RUN, 1, "record", f"comparison:{11:016x}")
 
 
+async def test_a_row_keeps_its_end_when_a_scrollbar_takes_a_cell() -> None:
+    store = FakeStore()
+    store.demo()
+    name = compared.comparison(store, 7)
+    store.write("UPDATE comparisons SET side_a = '/deep/' || repeat('x', 80) || '/rollout.pt'")
+    async with stage((80, 24), store=store, demo=False) as s:
+        s.app.select_run(RUN)
+        await s.press("c")
+        await s.until(lambda: s.app.screen.table.row_count == 1)  # type: ignore[attr-defined]
+        await s.press("enter", "tab", "enter")
+        await s.shows("file of side B", "no manifest names it")
+        bottom = s.app.screen.bottom  # type: ignore[attr-defined]
+        assert not bottom.show_vertical_scrollbar
+        # The files are found, which takes more lines than there are, and nothing else is drawn after that.
+        for side in ("rollout", "trainer"):
+            path = "/deep/" + "x" * 80 + "/rollout.pt" if side == "rollout" else "/results/step7/trainer.pt"
+            compared.insert(store, "artifacts", run_id=RUN, state="verified", path=path, host="node1", bytes_size=1, sha256=name,
+                            expected_sha256=name, modified_at=NOW, observed_at=NOW)  # fmt: skip
+        store.grow()
+        await s.until(lambda: bottom.show_vertical_scrollbar)
+        await s.until(lambda: "x/rollout.pt" in s.text and bottom._made_for == 79)
+
+
 async def test_files_that_changed_since_are_said_to_be_other_bytes() -> None:
     store = FakeStore()
     store.demo()
@@ -505,6 +529,51 @@ def test_the_views_of_a_real_store_are_read_as_they_are(real: Path) -> None:
         assert [one.comparison_id for one in short.newest] == ["c2", "c1"] and short.labels == (("", 1), ("FAIL", 1))
     finally:
         reader.close()
+
+
+class TwoStores:
+    """A reader of two stores: what each answers is put together as `gather` says; without it they say the same."""
+
+    def __init__(self, *stores: FakeStore) -> None:
+        self._readers = [store.open("") for store in stores]
+
+    def query(self, sql: str, params: Any = (), *, gather: str = "", **_: Any) -> Any:
+        answers = [reader.query(sql, params) for reader in self._readers]
+        if not gather:
+            return answers[0]
+        db = duckdb.connect(":memory:")
+        tables = [reader._store.db.execute(sql, list(params)).to_arrow_table() for reader in self._readers]
+        db.register("part", pa.concat_tables(tables))
+        return replace(answers[0], rows=db.execute(gather).fetchall())
+
+    def connection(self) -> Any:
+        return Connection("several", "connected", NOW, "", "fake")
+
+
+def test_what_two_stores_have_is_shown_once_and_as_the_one_that_lowers_it_says() -> None:
+    stores = FakeStore(), FakeStore()
+    for n, store in enumerate(stores):
+        values = (
+            {} if n == 0 else {"admissibility": "locked", "is_evidence": False, "not_evidence_because": "locked: late"}
+        )
+        name = compared.comparison(store, 3, label="FAIL", **values)
+        compared.comparison(store, 4 + n, label="PASS")
+        for request in ("r0", "r1"):
+            compared.sequence(store, name, request, [1, 0])
+        compared.token(store, name, "r0", 7, -1.5, -1.4375)
+    reader: Any = TwoStores(*stores)
+    ask = Ask(Demand("comparisons", RUN, choices="label"), "", None, math.inf)
+    view = ComparisonsReading(RUN, ()).view(reader, ask)
+    assert [(one.step, one.admissibility) for one in view.window.rows] == [
+        (3, "locked"),
+        (4, "admissible"),
+        (5, "admissible"),
+    ]
+    assert (view.total, view.choices["label"]) == (3, (("PASS", 2), ("FAIL", 1)))
+    demand = Demand("comparison", RUN, compare=CompareAsk(name, request="r0"))
+    one = ComparisonReading(name).view(reader, replace(ask, demand=demand))
+    assert one.row is not None and one.row.admissibility == "locked" and one.total == 2
+    assert [row.request for row in one.sequences] == ["r0", "r1"] and len(one.tokens or ()) == 1
 
 
 def test_status_and_watch_tell_of_comparisons(real: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tic_tui.comparison_model import Board, Compared, Comparison, ComparisonsView, Queued
 from tic_tui.filters import Filter
 from tic_tui.glyphs import Glyphs
-from tic_tui.render.text import Builder, Line, count, short, some
+from tic_tui.render.text import Builder, Line, clean, count, short, some
 
 
 class Column(NamedTuple):
@@ -33,7 +33,7 @@ _COLUMNS: Final = (
     Column("step", 6, 0, "step", right=True),
     Column("label", 10, 0, "label"),
     Column("differs", 13, 0, "mismatched_tokens", right=True),
-    Column("mae", 9, 50, "logprob_mae", right=True),
+    Column("mae", 10, 50, "logprob_mae", right=True),
     Column("x noise", 8, 90, "noise_ratio", right=True),
     Column("max", 9, 100, "logprob_max", right=True),
     Column("goal", 17, 120, "goal"),
@@ -271,7 +271,8 @@ def board(one: Board | None, step: int | None, width: int, glyphs: Glyphs) -> li
         sign, tone = _control(state, glyphs)
         lines.append(Builder(width, glyphs).add("  ").cell(name, 16).add(f"{sign} {state}", tone).line())
     for name, text in (("rules out", one.rules_out or "no side yet"), ("look at", one.look_at)):
-        lines.append(Builder(width, glyphs).add("  ").cell(name, 16, "head").add(text, "text").line())
+        for n, part in enumerate(textwrap.wrap(clean(text, glyphs), max(8, width - 19))):
+            lines.append(Builder(width, glyphs).add("  ").cell("" if n else name, 16, "head").add(part).line())
     return lines
 
 

@@ -152,6 +152,10 @@ class Listing(ScrollView, can_focus=True, inherit_bindings=False):
         self.repaint()
         self.reveal()
 
+    def watch_show_vertical_scrollbar(self) -> None:
+        """The scrollbar takes a cell from every row, or gives it back: rows are made anew for what is left."""
+        self.call_after_refresh(self.repaint)
+
     def on_focus(self) -> None:
         self.repaint()
 
