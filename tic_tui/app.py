@@ -244,19 +244,19 @@ class TicApp(App[str | None], inherit_bindings=False):
         if not self.screen_stack:
             return  # at the end the screens go first, and an answer may still be on its way
         view, front = self.view, self.screen
-        if view is not None:
-            view.refresh_all()
-        if front is not view and isinstance(front, Drawn):
-            front.refresh_all()
+        # An answer or a tick may fall between the coming or going of a screen and that of its widgets: there is nothing
+        # to draw then.
+        with contextlib.suppress(NoMatches):
+            if view is not None:
+                view.refresh_all()
+            if front is not view and isinstance(front, Drawn):
+                front.refresh_all()
 
     def _tick(self) -> None:
         if not self.is_headless and terminal.is_gone():
             self.exit(return_code=128 + signal.SIGHUP)
             return
-        # Ages come in steps, so that most ticks change no line and send no byte. A tick may fall between the coming or
-        # going of a screen and that of its widgets: there is nothing to draw then.
-        with contextlib.suppress(NoMatches):
-            self._draw()
+        self._draw()  # ages come in steps, so that most ticks change no line and send no byte
 
     def on_arrived(self) -> None:
         for message in self._mailbox.take():

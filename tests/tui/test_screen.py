@@ -359,3 +359,11 @@ async def test_an_answer_that_comes_when_the_screens_are_gone_is_let_go() -> Non
     app.on_runs_fetched(RunsFetched(view))  # type: ignore[arg-type]
     app.on_link_changed(LinkChanged(app.link))
     app._tick()
+
+
+async def test_an_answer_while_a_screen_loses_its_widgets_draws_nothing() -> None:
+    async with stage() as s:
+        view = s.app.runs_view
+        assert view is not None
+        await s.app.screen.query_one("#status").remove()
+        s.app.on_runs_fetched(RunsFetched(view))
