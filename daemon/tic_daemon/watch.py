@@ -35,6 +35,7 @@ from tic_daemon.sources.results import Results
 from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.sources.wandb_local import WandbLocal
+from tic_daemon.store import claims
 from tic_daemon.store.comparison_rows import ComparisonTold
 from tic_daemon.store.exchange import Exchange
 from tic_daemon.store.layout import StoreLayout, stores_under
@@ -188,6 +189,7 @@ class Daemon:
         self._watch_results = config.results.on(config.host)
         known = self._writer.results() if self._watch_results else []
         self._results = Results(config.host, config.run_for, known, self._follower.wake)
+        self._results.named(claims.known(self._writer.reader_cursor) if self._watch_results else ())
         self._desk: Desk | None = None
         if self._watch_results and config.compare.watch:
             self._desk = Desk(
@@ -341,6 +343,8 @@ class Daemon:
             self._begin()
         if self._caught_up:
             self._note_zones(deltas)
+        if self._watch_results:
+            self._results.named(claims.of(deltas))
         if self._gpus is not None:
             deltas += self._gpus.take()
         deltas += self._smi_files.take()

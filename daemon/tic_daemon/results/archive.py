@@ -2,6 +2,7 @@
 
     archive = Archive(host, run_for, known)
     archive.found(files, directories)    after each walk over the roots
+    archive.named(claims)                records of logs that name a report
     archive.look(tell)                   one look at everything: a `stat` a file, and more where that has changed
     archive.work(bytes, tell)            hashes what waits
 
@@ -25,6 +26,7 @@ from tic_daemon.results.gaps import Gaps
 from tic_daemon.results.judge import SETTLE_S
 from tic_daemon.results.manifest import Entry, Manifest, Problem
 from tic_daemon.results.pages import Pages
+from tic_daemon.results.reports import Claim, Reports
 from tic_daemon.results.safefile import GoneError, RefusedError, read_inside, stamp
 from tic_daemon.results.shelf import Shelf, Shelved, place_of, when
 from tic_daemon.store.columns import clean_text
@@ -90,6 +92,7 @@ class Archive:
         self._shelf = Shelf(row for row in rows if isinstance(row, ArtifactRow))
         self._gaps = Gaps(host, (row for row in rows if isinstance(row, ResultGapRow)))
         self._pages = Pages(self._gaps)
+        self._reports = Reports(self._gaps, clock)
         self._controls: dict[str, _Control] = {}
 
     def found(self, files: Mapping[str, str], directories: Iterable[str]) -> None:
@@ -98,6 +101,10 @@ class Archive:
             if (kind := layout.kind_of(path)) in (layout.MANIFEST, layout.STABLE, layout.META):
                 self._controls.setdefault(path, _Control(path, root, kind))
         self._pages.found(files, directories)
+
+    def named(self, claims: Iterable[Claim]) -> None:
+        """Records of logs that name a report."""
+        self._reports.note(claims)
 
     @property
     def waiting(self) -> bool:
@@ -121,6 +128,7 @@ class Archive:
             self._control(control, now, tell)
         self._vanished(tell)
         self._shelf.look(now, tell)
+        self._reports.look(now, tell)
         self._pages.look(now, tell, {row.run for row in self._files.values() if row.present})
 
     def work(self, budget: int, tell: Tell, pace: Callable[[int], bool] = lambda _: True) -> None:

@@ -2,6 +2,7 @@
 
     results = Results(host, run_for, known, wake)   known: the newest row of each key that the store has
     results.found(files, directories)               after each walk over the roots
+    results.named(claims)                           records of logs that name a report
     rows = results.take()                           what is new since the last call, in order
 
 What counts and what is a gap: tic_daemon/results. A mount that hangs holds up this thread alone. Hashing takes half of
@@ -21,6 +22,7 @@ from typing import Final
 
 from tic_daemon.results.archive import Archive
 from tic_daemon.results.judge import SETTLE_S
+from tic_daemon.results.reports import Claim
 from tic_daemon.results.shelf import SLICE
 from tic_daemon.store.rows import ResultRow
 
@@ -60,6 +62,7 @@ class Results:
         self._wake = wake
         self._changed = threading.Condition()
         self._rows: list[ResultRow] = []
+        self._claims: list[Claim] = []
         self._found: _Walk | None = None
         self._walk: _Walk | None = None
         self._asked = self._answered = 0
@@ -79,6 +82,16 @@ class Results:
             self._found = walk
             if walk != self._walk:
                 self._walk = walk
+                self._ask()
+
+    def named(self, claims: Sequence[Claim]) -> None:
+        """Records that name a report: it is looked at with the next look."""
+        if not claims:
+            return
+        with self._changed:
+            self._claims += claims
+            if not self._watching:
+                self._watching = True
                 self._ask()
 
     def take(self) -> list[ResultRow]:
@@ -161,8 +174,10 @@ class Results:
     def _look(self) -> None:
         with self._changed:
             found, self._found = self._found, None
+            claims, self._claims = self._claims, []
         if found is not None:
             self._archive.found(*found)
+        self._archive.named(claims)
         self._archive.look(self._tell, final=self._final)
 
     def _hash(self, asked: int, due: float) -> None:

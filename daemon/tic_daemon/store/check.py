@@ -37,7 +37,7 @@ LOST: Final = ("truncated", "vanished", "gzip_cut", "unreadable")
 WRONG: Final = (
     "artifact_missing", "artifact_differs", "artifact_changed", "artifact_refused", "artifact_unreadable",
     "manifest_malformed", "manifest_missing", "overwritten", "identity", "index_missing", "chat_only",
-    "result_unreadable", "comparison_failed",
+    "result_unreadable", "comparison_failed", "report_missing", "report_differs",
 )  # fmt: skip
 """Kinds that say that results are not what is said of them. The others say what nobody said: they lower nothing."""
 

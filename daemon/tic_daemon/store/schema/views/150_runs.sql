@@ -44,6 +44,12 @@ JOIN i_place p ON p.source_id = r.source_id AND p.generation = r.generation AND 
 WHERE r.exit_code IS NOT NULL
 GROUP BY ALL;
 
+-- Runs of which there are results: a manifest or sidecar that is there names them, or lies in their directory.
+CREATE OR REPLACE VIEW i_result_run AS
+SELECT run AS run_id, max(observed_at) AS observed_at
+FROM (SELECT * FROM b_result_file QUALIFY row_number() OVER (PARTITION BY host, path ORDER BY rec_id DESC) = 1)
+WHERE present AND run <> '' GROUP BY run;
+
 CREATE OR REPLACE VIEW attempts AS
 WITH record AS MATERIALIZED (SELECT * FROM i_record_count),
 declared AS MATERIALIZED (SELECT * FROM i_attempt),
@@ -51,6 +57,9 @@ known AS (
     SELECT run_id, attempt, id FROM declared
     UNION ALL
     SELECT run_id, attempt, NULL FROM record WHERE (run_id, attempt) NOT IN (SELECT (run_id, attempt) FROM declared)
+    UNION ALL
+    SELECT run_id, 1, NULL FROM i_result_run
+    WHERE run_id NOT IN (SELECT run_id FROM declared) AND run_id NOT IN (SELECT run_id FROM record)
 ),
 step AS (
     SELECT run_id, attempt, max(step) AS last_step, max(event_at) AS event_at, max(observed_at) AS observed_at
@@ -126,6 +135,8 @@ WITH seen AS (
     FROM i_mismatch GROUP BY ALL
     UNION ALL
     SELECT run_id, max(attempt), max(step), max(event_at), max(observed_at), 0 FROM step_lines GROUP BY run_id
+    UNION ALL
+    SELECT run_id, 1, NULL, NULL, observed_at, 0 FROM i_result_run
 ),
 whole AS MATERIALIZED (
     SELECT run_id, max(attempt) AS attempt, max(last_step) AS last_step, max(last_event_at) AS last_event_at,
@@ -137,12 +148,13 @@ known AS (
         remote_faults, first_fault_origin
     FROM run_states
     UNION ALL
-    -- Records of no known place name a run that nothing else does.
+    -- Records of no known place, and results, name a run that nothing else does.
     SELECT run_id, attempt, 'silent', false, NULL, 0, EXISTS (
             SELECT 1 FROM i_mark m WHERE m.run_id = w.run_id AND m.verdict = 'inconclusive' AND NOT m.retracted
                 AND (m.scope = 'run' OR (m.scope = 'attempt' AND m.attempt = w.attempt))
         ), false, 0, NULL, 0, NULL
-    FROM whole w WHERE mismatches > 0 AND run_id NOT IN (SELECT run_id FROM i_attempt)
+    FROM whole w
+    WHERE (mismatches > 0 OR run_id IN (SELECT run_id FROM i_result_run)) AND run_id NOT IN (SELECT run_id FROM i_attempt)
 )
 SELECT k.run_id, k.attempt, k.state, k.locked, k.first_fault_rec_id, w.last_step, w.last_event_at,
     greatest(w.last_observed_at, k.last_growth_at) AS last_observed_at, coalesce(w.mismatches, 0) AS mismatches, k.faults,

@@ -26,7 +26,7 @@ SELECT g.rec_id, nullif(g.run, ''), g.kind, g.path, NULL, NULL, NULL, NULL,
     g.detail || CASE WHEN g.subject = '' OR contains(g.detail, g.subject) OR g.kind = 'overwritten' THEN '' ELSE ': ' || g.subject END,
     g.host, g.observed_at
 FROM (SELECT * FROM b_result_gap QUALIFY row_number() OVER (PARTITION BY host, path, kind, subject ORDER BY rec_id DESC) = 1) g
-WHERE g.present
+WHERE g.present AND g.kind <> 'report_unchecked' -- nothing is said against it: record_reports has it
 UNION ALL
 SELECT q.rec_id, q.run_id, 'comparison_' || q.state, q.side_a, NULL, NULL, NULL, NULL,
     q.why || coalesce('; to be compared with ' || q.side_b, ''), q.host, q.observed_at
