@@ -67,6 +67,11 @@ def _declare(args: argparse.Namespace) -> int:
     finally:
         reader.close()
     found = _closure(_together(recorded, {**_file_fields(args.fields), **_set_fields(args.set)}))
+    if found.lacking:
+        raise TicError(
+            f"nothing is known of the {', '.join(found.lacking)} of {args.run_id}: any run might be that candidate",
+            "let its workers write receipts, or say with --fields or --set what is sure; docs/reference/ledger.md",
+        )
     for row in known:
         if args.run_id in row["run_ids"] and row["candidate_id"] != found.sha256:
             raise TicError(

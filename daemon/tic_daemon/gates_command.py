@@ -50,7 +50,9 @@ def add_parsers(commands: Commands[argparse.ArgumentParser]) -> None:
 def _gates(args: argparse.Namespace) -> int:
     reader = open_reader(args.at)
     try:
-        known = said.rows(reader, "SELECT candidate_id, name, screening, regressions FROM candidates ORDER BY said_at")
+        known = said.rows(
+            reader, "SELECT candidate_id, name, screening, regressions, unknown FROM candidates ORDER BY said_at"
+        )
         rows = said.rows(reader, "SELECT * FROM gates ORDER BY candidate_id, position, cell")
         one = said.one(reader, "candidates", "candidate_id", "name", args.candidate) if args.candidate else None
     finally:
@@ -91,12 +93,14 @@ def _table(candidate: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> l
     lines = [f"candidate {candidate['candidate_id']} {candidate['name'] or ''}".rstrip()]
     if candidate["screening"]:
         lines.append("  it serves fixed weights: for screening only")
+    if candidate["unknown"]:
+        lines.append(f"  {len(candidate['unknown'])} fields of its closure are unknown: tic-daemon candidate show")
     gate = ""
     for row in rows:
         if row["gate"] != gate:
             gate = str(row["gate"])
             lines.append(f"{row['gate_no']} {gates.GATES[gate].title}: {row['gate_state']}")
-        cell = "no policy version yet" if row["cell"] == gates.VERSION else row["cell"]
+        cell = "no version yet" if row["cell"] == gates.VERSION else row["cell"]
         cause = f": {row['cause']}" if row["cause"] else ""
         lines.append(f"  {cell:<20} {row['state']}{cause}")
     lines += [f"run again at least: {words}" for words in candidate["regressions"]]

@@ -50,6 +50,12 @@ def test_what_nobody_knows_is_not_shown_to_be_equal() -> None:
     assert found == closure.Changes(("cache",), ("graph", "moe"))
 
 
+def test_what_nothing_is_known_of_is_said() -> None:
+    assert closure.of({}).lacking == ("object", "execution", "path")
+    assert closure.of({"object.model": "m", "rollout.lifecycle": "none"}).lacking == ("execution", "path")
+    assert closure.of({"object.model": "m", "code.commit": "c", "graph.mode": "NONE"}).lacking == ()
+
+
 def test_a_candidate_without_a_lifecycle_is_for_screening() -> None:
     assert closure.of({"rollout.lifecycle": "none"}).screening
     assert not closure.of({}).screening and not closure.of({"rollout.lifecycle": "sleep, wake"}).screening

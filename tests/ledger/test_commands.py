@@ -27,7 +27,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "c.toml").write_text(BITWISE)
     (root / "d.toml").write_text(MAE)
     (root / "fields.toml").write_text(
-        '"object.layers" = "0-3"\n"rollout.quantization" = "bf16"\n"rollout.lifecycle" = "sleep, wake"\n'
+        '"object.layers" = "0-3"\n"rollout.quantization" = "bf16"\n"rollout.lifecycle" = "sleep, wake"\n"image.digest" = "7"\n'
     )
     (root / "closure.txt").write_text("what the change reaches\n")
     fields = ["--fields", str(root / "fields.toml")]
@@ -35,7 +35,8 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Path:
     spooled(root, "criterion", "freeze", str(root / "c.toml"))
     said(root, "candidate", "declare", "r1", "--name", "base", *fields)
     spooled(root, "criterion", "replace", sha(BITWISE)[:8], str(root / "d.toml"), "--reason", "a budget is enough")
-    spooled(root, "candidate", "declare", "r3", "--name", "beside", "--set", "object.layers=9")
+    whole = [part for one in ("object.layers=9", "image.digest=8", "graph.mode=NONE") for part in ("--set", one)]
+    spooled(root, "candidate", "declare", "r3", "--name", "beside", *whole)
     fp8 = ["--set", "rollout.quantization=fp8", "--set", "kernel.moe=grouped", "--policy-content-id", "w7"]
     said(root, "candidate", "declare", "r2", "--name", "fp8", "--parent", "base", *fields, *fp8)
     exempt = ["exempt", "fp8", "acceptance/quality", "--from", "base", "--closure", str(root / "closure.txt")]
@@ -86,7 +87,7 @@ def test_criteria(ws: Path) -> None:
 def test_candidates(ws: Path) -> None:
     found = {one["name"]: one for one in said(ws, "candidate", "list")}
     base, fp8 = found["base"], found["fp8"]
-    text = '{"object.layers":"0-3","rollout.lifecycle":"sleep, wake","rollout.quantization":"bf16"}'
+    text = '{"image.digest":"7","object.layers":"0-3","rollout.lifecycle":"sleep, wake","rollout.quantization":"bf16"}'
     assert base["candidate_id"] == hashlib.sha256(text.encode()).hexdigest()
     assert base["run_ids"] == ["r1"] and base["parent_id"] is None and not base["regressions"]
     assert fp8["parent_id"] == base["candidate_id"] and fp8["changed"] == ["kernel.moe", "rollout.quantization"]
@@ -146,11 +147,24 @@ def test_the_exemption_keeps_its_closure(ws: Path) -> None:
             15,
             "no 'nobody'",
         ),
-        (["candidate", "declare", "r1", "--set", "object.layers=1"], 2, "was declared to execute"),
+        (
+            ["candidate", "declare", "r1", "--fields", "fields.toml", "--set", "kernel.moe=1"],
+            2,
+            "was declared to execute",
+        ),
+        (
+            ["candidate", "declare", "r9", "--set", "object.layers=1"],
+            2,
+            "nothing is known of the execution, path of r9",
+        ),
         (["candidate", "declare", "r9", "--set", "policy_version=1"], 2, "no part of a candidate"),
         (["candidate", "declare", "r9", "--set", "object.layers"], 2, "NAME=VALUE"),
         (["candidate", "declare", "r9", "--fields", "c.txt"], 2, "cannot be read"),
-        (["candidate", "declare", "r9", "--parent", "base", "--changed", "moon"], 2, "no such field"),
+        (
+            ["candidate", "declare", "r9", "--fields", "fields.toml", "--parent", "base", "--changed", "moon"],
+            2,
+            "no such field",
+        ),
         (["candidate", "show", "0000000"], 15, "no '0000000'"),
         (["criterion", "freeze", "fields.toml"], 2, "no criterion"),
         (["criterion", "replace", sha("x"), "d.toml", "--reason", "r"], 15, "no '"),
@@ -180,10 +194,13 @@ def test_a_declaration_never_contradicts_the_record(tmp_path: Path, capsys: pyte
     (folder / "worker.log").write_text("[mismatch] run=r1 step=1 k1=0.1\n")
     (folder / "receipt.json").write_text(json.dumps({"run": "r1", "role": "rollout", "tensor_parallel_size": 4}))
     assert cli.main(["watch", "--once", str(tmp_path)]) == 0
+    (tmp_path / "more.toml").write_text(
+        '"rollout.tp" = "4"\n"update.export" = "merged"\n"object.model" = "m"\n"code.commit" = "c"\n'
+    )
     declare = ["candidate", "declare", "r1", "--at", str(tmp_path), "--set"]
     assert cli.main([*declare, "rollout.tp=8"]) == 2
     assert "contradicts the run's record, which says 4" in capsys.readouterr().err
-    found = said(tmp_path, "candidate", "declare", "r1", "--set", "rollout.tp=4", "--set", "update.export=merged")
+    found = said(tmp_path, "candidate", "declare", "r1", "--fields", str(tmp_path / "more.toml"))
     assert found["fields"]["rollout.tp"] == "4" and found["fields"]["update.export"] == "merged"
     assert found["fields"]["trainer.tp"] == "unknown", "nobody told"
 
@@ -191,7 +208,7 @@ def test_a_declaration_never_contradicts_the_record(tmp_path: Path, capsys: pyte
 def test_as_text(ws: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for argv, words in (
         (["criterion", "list"], "logprob_mae at most 0.25, goal unknown; frozen"),
-        (["candidate", "list"], "base: runs r1; 66 fields unknown; declared"),
+        (["candidate", "list"], "base: runs r1; 65 fields unknown; declared"),
         (["candidate", "show", "fp8"], "run again at least: quantization"),
         (["case"], "case nan: 3 entries"),
         (["case", "nan"], "regression on the original reproducer: not shown"),

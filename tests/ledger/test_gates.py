@@ -24,7 +24,7 @@ from tic_daemon.scan.events import At, Fault, Mismatch
 from tic_daemon.store.comparison_rows import ComparisonRow
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
-from tic_daemon.store.rows import CursorRow, MarkRow, SourceDelta
+from tic_daemon.store.rows import ArtifactRow, CursorRow, MarkRow, SourceDelta
 from tic_daemon.store.writer import Writer
 
 MAE = 'metric = "logprob_mae"\nat_most = 0.1\ngoal = "cross_stack"\ngate = "zero_update"\ncell = "replay"\n'
@@ -269,6 +269,37 @@ def test_what_is_no_evidence_as_a_comparison_is_none_here(world: World) -> None:
         assert world.cell(own, "zero_update/replay") == ("inconclusive", False, cause)
 
 
+def test_a_clock_that_is_wrong_does_not_wash_a_failure_away(world: World) -> None:
+    run = world.run()
+    own, bits = world.candidate(run), world.freeze(BITWISE)
+    world.compare(run, "PASS", bits)
+    failed = world.compare(run, "FAIL", bits)
+    early = datetime(2001, 1, 1)
+    said = Entry(uuid.uuid4().hex, "supersede", early, "ann", "h", target=failed, reason="an hour that never was")
+    world.writer.commit([], ledger=[said])
+    assert world.cell(own, "zero_update/replay") == ("not run", True, "stale: an hour that never was")
+    other = closure.of({"object.model": uuid.uuid4().hex})
+    body = canonical({"name": "late", "fields": dict(other.fields)})
+    forged = Entry(uuid.uuid4().hex, "candidate", early, "ann", "h", candidate=other.sha256, run_id=run, body=body)
+    world.writer.commit([], ledger=[forged])
+    world.compare(run, "PASS", bits)
+    assert world.cell(own, "zero_update/replay")[0] == "pass", "the run stays what it was declared for first"
+    assert world.cell(other.sha256, "zero_update/replay")[0] == "not run"
+
+
+def test_a_file_that_changes_takes_a_pass_away_and_no_failure(world: World) -> None:
+    run = world.run()
+    own = world.candidate(run)
+    places = {"host": "node7", "root": "/jobs", "manifest": "/jobs/m.json", "run": run, "state": "changed", "why": "x"}
+    for text, label, state in ((BITWISE, "PASS", "inconclusive"), (MODULE, "FAIL", "fail")):
+        path = f"/jobs/{uuid.uuid4().hex}"
+        world.compare(run, label, world.freeze(text), side_a=path)
+        world.writer.commit([], results=[ArtifactRow(path=path, sha256=sha("other"), kept_sha256=sha("x"), **places)])
+        cell = "zero_update/replay" if text == BITWISE else "module/forward"
+        assert world.cell(own, cell)[0] == state
+    assert world.cell(own, "zero_update/replay")[2] == "file A is changed since"
+
+
 def test_each_policy_version_has_its_own_cell(world: World) -> None:
     run = world.run()
     own, bits = world.candidate(run), world.freeze(VERSIONS)
@@ -475,7 +506,7 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert cli.main(["gates", own[:8], *at]) == 10
     out = capsys.readouterr().out
     assert "3 full model before the first update: fail" in out and re.search(r"replay +fail: said FAIL", out)
-    assert "no policy version yet" in out
+    assert "no version yet" in out
     assert cli.main(["gates", *at]) == 0
     assert (
         f"{own[:12]}  {run}: module not run, proxy not run, zero_update fail, per_version not run"

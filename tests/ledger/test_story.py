@@ -17,7 +17,7 @@ from tic_daemon import candidate_command, cli, ledger_commands
 from tic_daemon.store.reader import open_reader
 
 CRITERION = 'metric = "bitwise"\ngoal = "cross_stack"\ngate = "zero_update"\ncell = "replay"\nplanted = "one bit"\n'
-FIELDS = '"object.model" = "tiny"\n"rollout.lifecycle" = "sleep, wake"\n"rollout.quantization" = "none"\n'
+FIELDS = '"object.model" = "tiny"\n"image.digest" = "7"\n"rollout.lifecycle" = "sleep, wake"\n"rollout.quantization" = "none"\n'
 VALUES = {"r": (f32(-1, -2, -3), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
 OTHER = {"r": (f32(-1, -2, -3.5), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
 

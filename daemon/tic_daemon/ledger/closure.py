@@ -31,16 +31,21 @@ _REFUSED: Final = ("policy", "policy_version", "policy_content_id", "policy_mani
 class _Names:
     """What closure.toml names."""
 
-    recorded: tuple[str, ...]
+    groups: Mapping[str, tuple[str, ...]]
     declared: Mapping[str, str]
     left_out: Mapping[str, str]
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """Names that the run record has."""
+        return tuple(name for group in self.groups.values() for name in group)
 
 
 def _load() -> _Names:
     with Path(__file__).with_name("closure.toml").open("rb") as file:
         said = tomllib.load(file)
-    recorded = tuple(name for group in ("object", "execution", "path") for name in said[group])
-    return _Names(recorded, said["declared"], said["left_out"])
+    groups = {group: tuple(said[group]) for group in ("object", "execution", "path")}
+    return _Names(groups, said["declared"], said["left_out"])
 
 
 NAMES: Final = _load()
@@ -60,6 +65,15 @@ class Closure:
     def screening(self) -> bool:
         """Whether it serves fixed weights, so that it is good for screening alone."""
         return self.fields["rollout.lifecycle"] == "none"
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Which of object, execution and path nothing is known of: two such closures are not shown to be one."""
+        return tuple(
+            group
+            for group, names in NAMES.groups.items()
+            if all(self.fields.get(name, UNKNOWN) == UNKNOWN for name in names)
+        )
 
 
 @dataclass(frozen=True, slots=True)

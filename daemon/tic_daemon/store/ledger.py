@@ -52,7 +52,7 @@ def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str)
 _JUDGED: Final = """
 WITH bound AS (
     SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
-    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY said_at, id) = 1
+    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq) = 1
 ),
 manifest AS (SELECT host, path, arg_max(digest, rec_id) AS digest FROM result_file GROUP BY host, path)
 SELECT c.id, b.candidate, c.run_id, c.step, c.policy, c.input, c.criterion, c.label, c.reason, m.digest, c.host,

@@ -4,7 +4,7 @@ WITH RECURSIVE candidate AS MATERIALIZED (
     SELECT candidate_id, nullif(target, '') AS parent_id, coalesce(body->>'$.fields."rollout.lifecycle"' = 'none', false) AS screening,
         coalesce(from_json(body->'$.stale', '[["VARCHAR"]]'), []) AS stale
     FROM ledger WHERE kind = 'candidate'
-    QUALIFY row_number() OVER (PARTITION BY candidate_id ORDER BY said_at, id) = 1
+    QUALIFY row_number() OVER (PARTITION BY candidate_id ORDER BY observed_at, seq) = 1
 ),
 above AS (
     SELECT candidate_id, parent_id AS ancestor_id FROM candidate WHERE parent_id IS NOT NULL
@@ -24,16 +24,17 @@ fixed AS (
 -- All that was ever judged, with the cell that it is for.
 judged AS MATERIALIZED (
     SELECT l.id, l.candidate_id, c.gate, CASE WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell,
-        c.replaced_by IS NOT NULL AS historical
+        c.replaced_by IS NOT NULL AS historical, l.observed_at
     FROM ledger l JOIN criteria c ON c.criterion_id = l.criterion_id
     WHERE l.kind = 'evidence' AND c.gate IS NOT NULL AND (c.gate <> 'per_version' OR l.policy <> '')
 ),
+-- By the clock of who has the rows: what a person's clock says orders nothing here.
 superseded AS (
-    SELECT j.candidate_id, j.gate, j.cell, max(s.said_at) AS last_at, arg_max(s.reason, (s.said_at, s.id)) AS why
+    SELECT j.candidate_id, j.gate, j.cell, max(greatest(s.observed_at, j.observed_at)) AS last_at, arg_max(s.reason, (s.said_at, s.id)) AS why
     FROM judged j JOIN ledger s ON s.kind = 'supersede' AND s.target = j.id GROUP BY ALL
 ),
 item AS (
-    SELECT candidate_id, gate, cell, criterion_id, max(said_at) AS last_at, count(*) AS pieces,
+    SELECT candidate_id, gate, cell, criterion_id, max(observed_at) AS last_at, count(*) AS pieces,
         CASE WHEN bool_or(state = 'fail') THEN 'fail' ELSE arg_max(state, (said_at, id)) END AS state,
         coalesce(arg_max(id, (said_at, id)) FILTER (WHERE state = 'fail'), arg_max(id, (said_at, id))) AS evidence_id,
         coalesce(arg_max(reason, (said_at, id)) FILTER (WHERE state = 'fail'), arg_max(reason, (said_at, id))) AS reason
@@ -54,8 +55,8 @@ place AS MATERIALIZED (
 ),
 -- What each cell is by its own evidence; NULL: by none.
 stood AS MATERIALIZED (
-    SELECT p.*, c.parent_id, o.pieces, o.evidence_id, s.last_at IS NOT NULL AND coalesce(s.last_at > o.last_at, true) AS replaced, s.why AS replaced_because,
-        CASE WHEN s.last_at IS NOT NULL AND coalesce(s.last_at > o.last_at, true) THEN NULL
+    SELECT p.*, c.parent_id, o.pieces, o.evidence_id, s.last_at IS NOT NULL AND coalesce(s.last_at >= o.last_at, true) AS replaced, s.why AS replaced_because,
+        CASE WHEN s.last_at IS NOT NULL AND coalesce(s.last_at >= o.last_at, true) THEN NULL
              WHEN o.state = 'pass' AND p.lifecycle AND c.screening THEN 'inconclusive' ELSE o.state END AS state,
         CASE WHEN o.state = 'pass' AND p.lifecycle AND c.screening THEN 'for screening only: ' || o.reason ELSE o.reason END AS reason
     FROM place p

@@ -33,18 +33,19 @@ marked_one AS MATERIALIZED (
 plane AS (SELECT target, arg_max(plane, (said_at, id)) AS plane FROM b_ledger_row WHERE kind = 'plane' GROUP BY target),
 evidence AS MATERIALIZED (
     SELECT e.*, s.attempt AS made_in, s.admissibility,
-        CASE WHEN e.comparison IS NULL THEN 'its comparison is not in this store'
-             WHEN s.admissibility <> 'admissible' THEN s.admissibility || ': ' || s.why
+        -- Bytes that changed since take a PASS away; a FAIL stands: else it could be got rid of by touching a file.
+        CASE WHEN s.admissibility <> 'admissible' THEN s.admissibility || ': ' || s.why
              WHEN s.marked OR e.comparison IN (SELECT id FROM marked_one) THEN 'marked inconclusive'
              WHEN e.label IN ('INVALID', 'VACUOUS') THEN e.label || ': ' || e.reason
-             WHEN a.state NOT IN ('verified', 'recorded') OR a.sha256 <> e.sha256_a THEN 'file A is ' || a.state || ' since'
-             WHEN b.state NOT IN ('verified', 'recorded') OR b.sha256 <> e.sha256_b THEN 'file B is ' || b.state || ' since'
-             WHEN e.manifest = '' THEN 'no manifest names its files'
+             WHEN e.label = 'PASS' AND e.comparison IS NULL THEN 'its comparison is not in this store'
+             WHEN e.label = 'PASS' AND (a.state NOT IN ('verified', 'recorded') OR a.sha256 <> e.sha256_a) THEN 'file A is ' || a.state || ' since'
+             WHEN e.label = 'PASS' AND (b.state NOT IN ('verified', 'recorded') OR b.sha256 <> e.sha256_b) THEN 'file B is ' || b.state || ' since'
+             WHEN e.label = 'PASS' AND e.manifest = '' THEN 'no manifest names its files'
              WHEN e.label = '' THEN e.reason
-             WHEN NOT coalesce(s.known, false) THEN 'no log of its run was read'
-             WHEN e.intervention IS NULL THEN 'intervention not stated'
+             WHEN e.label = 'PASS' AND NOT coalesce(s.known, false) THEN 'no log of its run was read'
+             WHEN e.label = 'PASS' AND e.intervention IS NULL THEN 'intervention not stated'
              WHEN e.intervention <> 'none' THEN 'intervention ' || e.intervention
-             WHEN e.scope IS NOT NULL AND e.scope <> 'fixed-input' THEN 'scope ' || e.scope
+             WHEN e.scope <> 'fixed-input' THEN 'scope ' || e.scope
              ELSE '' END AS not_because,
         p.plane AS said_plane
     FROM i_evidence e
