@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import re
+import random
 
 import pytest
 
-from tic_daemon.record.fields import fields, load
+from tests.evidence.worldstore import WorldStore
+from tests.store.samples import NOON
+from tic_daemon.record.fields import PREFIXES, fields, load
 
 # What the evidence rules ask for, by heading, in their words; and the field that holds it.
 ASKED = {
@@ -94,12 +96,7 @@ def test_what_only_a_worker_can_know_needs_a_worker() -> None:
 
 @pytest.mark.parametrize(("key", "expected"), KEYS, ids=lambda value: value if isinstance(value, str) else "")
 def test_keys(key: str, expected: set[str]) -> None:
-    found = {
-        field.name
-        for field in fields()
-        for pattern in field.patterns
-        if pattern.kind == "key" and pattern.leaf in ("", key.rpartition(".")[2]) and re.fullmatch(pattern.regex, key)
-    }
+    found = {field.name for field in fields() for pattern in field.patterns if pattern.matches(key)}
     assert found == expected
 
 
@@ -115,3 +112,37 @@ def test_keys(key: str, expected: set[str]) -> None:
 def test_a_field_that_is_not_as_described_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="field"):
         load(text)
+
+
+def test_the_store_matches_as_the_plain_twin_does() -> None:
+    rng = random.Random(7)
+    patterns = [pattern for field in fields() for pattern in field.patterns if pattern.kind in ("name", "glob")]
+    keys = {key for key, _ in KEYS}
+    for pattern in rng.sample(patterns, 120):
+        middle = rng.choice(["", "x", "x.y", "actor", pattern.mid])
+        whole = pattern.leaf if pattern.kind == "name" else f"{pattern.head}{middle}{pattern.mid}{middle}{pattern.tail}"
+        keys |= {
+            whole,
+            f"{rng.choice(PREFIXES)}{whole}",
+            f"other.{whole}",
+            f"{whole}.x",
+            f"{rng.choice(PREFIXES)}run.{whole}",
+        }
+    listed = sorted(keys - {""})
+    store = WorldStore()
+    store.put("config_value", [
+        {"rec_id": number, "host": "h", "root": "/w", "path": "/w/c.yaml", "run_hint": "r", "kind": "config", "side": "launcher",
+         "digest": "d", "gone": False, "key": key, "name": key, "value": "true", "secret": False, "problem": "", "observed_at": NOON}
+        for number, key in enumerate(listed)
+    ])  # fmt: skip
+    found = store.con.execute(
+        "SELECT DISTINCT key, field, value FROM record_values WHERE origin = 'config' AND key <> 'config_digest'"
+    )
+    expected = {
+        (key, field.name, pattern.gives if pattern.when else "true")
+        for key in listed
+        for field in fields()
+        for pattern in field.patterns
+        if pattern.matches(key) and pattern.when in ("", "true")
+    }
+    assert set(found.fetchall()) == expected and len(expected) > 150

@@ -3,8 +3,9 @@
     FIELDS         in the order in which they are shown
     as_sql()       the two views that the store matches with: `i_record_field` and `i_record_pattern`
 
-A pattern is compared without regard to case with the full key of a value: its last level must be equal, so that the
-store joins by that, and the whole must fit the expression.
+A key is compared in lower case, by equality, beginning and end alone: the store has hundreds of thousands of keys, and
+an expression that is not constant would be compiled for each of them. `matches` is the plain twin of what the store
+does.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-ROLES: Final = ("trainer", "rollout")
-_ANY_PREFIX: Final = r"(?:(?:trainer|rollout|record|run|provenance|env|environment)\.)?"
+PREFIXES: Final = ("trainer.", "rollout.", "record.", "run.", "provenance.", "env.", "environment.")
+"""What may stand before a key whose pattern begins with `~`."""
 _CLOSURES: Final = frozenset({"", "object", "execution", "path", "workload", "criterion"})
 _ALLOWED: Final = frozenset(
     {"name", "heading", "says", "needs", "fingerprint", "closure", "many", "keys", "states", "env", "facts"}
@@ -30,19 +31,38 @@ class Pattern:
     """Where a value of a field is found.
 
     Attributes:
-        kind: key | state | env | fact.
-        leaf: the last level of a key in lower case, the field of exec_states, the variable, or the fact's name.
-        regex: that the whole key must fit, lower case; of a state the role.
+        kind: name (a whole key) | glob (a key with `*`) | state | env | fact.
+        leaf: the whole key; of a glob its last level, "" if that may be any; the field of exec_states, the variable, or
+            the fact's name.
+        prefixed: one of PREFIXES may stand before the key.
+        head, mid, tail: of a glob: how it begins, what it holds, how it ends. Of a state `head` is the role.
         part: of a state: the letters before the number that counts, e.g. TP; "".
         when, gives: of a key: only this value counts, and means `gives`; "" and "": every value, as it is.
     """
 
     kind: str
     leaf: str
-    regex: str = ""
+    prefixed: bool = False
+    head: str = ""
+    mid: str = ""
+    tail: str = ""
     part: str = ""
     when: str = ""
     gives: str = ""
+
+    def matches(self, key: str) -> bool:
+        """Whether a key in lower case is one of these."""
+        bare = next((key[len(prefix) :] for prefix in PREFIXES if key.startswith(prefix)), key)
+        names = {key, bare} if self.prefixed else {key}
+        if self.kind == "name":
+            return self.leaf in names
+        return self.kind == "glob" and any(
+            self.leaf in ("", name.rpartition(".")[2])
+            and name.startswith(self.head)
+            and self.mid in name
+            and name.endswith(self.tail)
+            for name in names
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +100,14 @@ def _field(entry: dict[str, Any]) -> Field:
         raise ValueError(f"field {name!r}: no usable name")
     if entry.get("needs") not in ("worker", "any") or entry.get("closure", "") not in _CLOSURES:
         raise ValueError(f"field {name}: needs is worker or any, closure one of {', '.join(sorted(_CLOSURES))}")
-    patterns = [_key(name), _key(f"record.{name}")]
+    patterns = [_key(f"~{name}")]
     for key in entry.get("keys", ()):
         if isinstance(key, str):
             patterns.append(_key(key))
         else:
             patterns += [_key(key["key"], str(when).lower(), str(gives)) for when, gives in key["values"].items()]
     patterns += [
-        Pattern("state", str(state["field"]), str(state["role"]), str(state.get("part", "")))
+        Pattern("state", str(state["field"]), head=str(state["role"]), part=str(state.get("part", "")))
         for state in entry.get("states", ())
     ]
     patterns += [Pattern("env", str(variable)) for variable in entry.get("env", ())]
@@ -105,13 +125,17 @@ def _field(entry: dict[str, Any]) -> Field:
 
 
 def _key(pattern: str, when: str = "", gives: str = "") -> Pattern:
-    pattern = pattern.lower()
-    head, rest = (_ANY_PREFIX, pattern[1:]) if pattern.startswith("~") else ("", pattern)
-    leaf = rest.rpartition(".")[2]
-    # A `*` as the last level: any level will do, and the join is by the expression alone.
+    prefixed, pattern = pattern.startswith("~"), pattern.removeprefix("~").lower()
+    if "*" not in pattern:
+        return Pattern("name", pattern, prefixed, when=when, gives=gives)
+    parts = pattern.split("*")
+    if len(parts) > 3:
+        raise ValueError(f"{pattern} holds more than two *")
+    leaf = pattern.rpartition(".")[2]
     return Pattern(
-        "key", "" if "*" in leaf else leaf, head + ".*".join(map(re.escape, rest.split("*"))), "", when, gives
-    )
+        "glob", "" if "*" in leaf else leaf, prefixed, parts[0], parts[1] if len(parts) == 3 else "", parts[-1],
+        when=when, gives=gives,
+    )  # fmt: skip
 
 
 @cache
@@ -135,8 +159,9 @@ def as_sql(what: str) -> str:
     else:
         rows = [
             {
-                "field": one.name, "kind": where.kind, "leaf": where.leaf, "regex": where.regex, "part": where.part,
-                "when": where.when, "gives": where.gives,
+                "field": one.name, "kind": where.kind, "leaf": where.leaf, "prefixed": where.prefixed,
+                "head": where.head, "mid": where.mid, "tail": where.tail, "part": where.part, "when": where.when,
+                "gives": where.gives,
             }
             for one in fields()
             for where in one.patterns

@@ -96,10 +96,14 @@ one_seed AS (
              WHEN b.differ THEN 'the seeds differ, and nobody asked for several' ELSE '' END
     FROM said s LEFT JOIN sides b ON b.pair = s.pair AND b.field = 'workload.seed'
 ),
+-- Of one run several stores may know a part.
+span AS MATERIALIZED (
+    SELECT run_id, max(step) AS step, min(from_at) AS from_at, max(until_at) AS until_at FROM fact WHERE fact = 'interval' GROUP BY run_id
+),
 size AS (
     SELECT a.pair, a.arm, count(f.step) AS known, any_value(a.n) AS n, max(f.step) AS steps,
         count(try_cast(r.value AS BIGINT)) AS responses, max(try_cast(r.value AS BIGINT)) AS response
-    FROM arm a LEFT JOIN fact f ON f.run_id = a.run_id AND f.fact = 'interval'
+    FROM arm a LEFT JOIN span f ON f.run_id = a.run_id
     LEFT JOIN record r ON r.run_id = a.run_id AND r.field = 'workload.response_lengths'
     GROUP BY a.pair, a.arm
 ),
@@ -181,7 +185,7 @@ same_fabric AS (
 ),
 placed AS (
     SELECT a.pair, a.position, a.arm, a.run_id, nullif(r.value, 'unknown') AS nodes, min(f.from_at) AS from_at, max(f.until_at) AS until_at
-    FROM arm a LEFT JOIN record r ON r.run_id = a.run_id AND r.field = 'hardware.nodes' LEFT JOIN fact f ON f.run_id = a.run_id AND f.fact = 'interval'
+    FROM arm a LEFT JOIN record r ON r.run_id = a.run_id AND r.field = 'hardware.nodes' LEFT JOIN span f ON f.run_id = a.run_id
     GROUP BY ALL
 ),
 turn AS (

@@ -17,7 +17,9 @@ CREATE OR REPLACE VIEW i_latest_attempt AS SELECT run_id, max(attempt) AS attemp
 CREATE OR REPLACE VIEW record_values AS
 WITH pattern AS MATERIALIZED (SELECT * FROM i_record_pattern),
 config AS MATERIALIZED (
-    SELECT *, regexp_extract(name, '[^.]*$') AS leaf FROM config_values
+    -- `bare`: without what may stand before a key (record/fields.py).
+    SELECT *, regexp_extract(name, '[^.]*$') AS leaf, regexp_replace(name, '^(trainer|rollout|record|run|provenance|env|environment)\.', '') AS bare
+    FROM config_values
     WHERE run_id IS NOT NULL AND problem = '' AND NOT secret AND NOT regexp_matches(name, '^pairs?\.')
         AND lower(trim(value)) NOT IN ('', 'null', 'none', 'unknown', 'n/a', '-', '?', 'todo') AND NOT contains(value, '${')
 ),
@@ -68,14 +70,22 @@ fact AS (
         min(path), NULL, min(rec_id), max(observed_at)
     FROM config_values WHERE run_id IS NOT NULL AND kind IN ('hydra', 'config', 'wandb') AND problem = '' GROUP BY run_id
 )
-SELECT c.run_id, p.field, c.side, CASE WHEN p."when" = '' THEN c.value ELSE p.gives END AS value, c.kind AS origin, c.host, c.path, c.line_no,
+SELECT c.run_id, c.field, c.side, CASE WHEN c."when" = '' THEN c.value ELSE c.gives END AS value, c.kind AS origin, c.host, c.path, c.line_no,
     c.key, c.rec_id, c.observed_at
-FROM config c JOIN pattern p ON p.kind = 'key' AND p.leaf = c.leaf
-WHERE regexp_full_match(c.name, p.regex) AND (p."when" = '' OR p."when" = lower(c.value))
-UNION ALL
-SELECT c.run_id, p.field, c.side, c.value, c.kind, c.host, c.path, c.line_no, c.key, c.rec_id, c.observed_at
-FROM config c JOIN pattern p ON p.kind = 'key' AND p.leaf = ''
-WHERE regexp_full_match(c.name, p.regex)
+FROM (
+    SELECT v.*, p.field, p."when", p.gives FROM config v JOIN pattern p ON p.kind = 'name' AND p.leaf = v.name
+    UNION ALL
+    SELECT v.*, p.field, p."when", p.gives FROM config v JOIN pattern p ON p.kind = 'name' AND p.prefixed AND p.leaf = v.bare WHERE v.bare <> v.name
+    UNION ALL
+    SELECT v.*, p.field, p."when", p.gives FROM config v JOIN pattern p ON p.kind = 'glob' AND p.leaf = v.leaf
+    WHERE contains(v.name, p.mid) AND ((starts_with(v.name, p.head) AND ends_with(v.name, p.tail))
+        OR (p.prefixed AND starts_with(v.bare, p.head) AND ends_with(v.bare, p.tail)))
+    UNION ALL
+    SELECT v.*, p.field, p."when", p.gives FROM config v JOIN pattern p ON p.kind = 'glob' AND p.leaf = ''
+        AND (starts_with(v.name, p.head) OR (p.prefixed AND starts_with(v.bare, p.head)))
+    WHERE contains(v.name, p.mid) AND ends_with(v.name, p.tail)
+) c
+WHERE c."when" = '' OR c."when" = lower(c.value)
 UNION ALL
 SELECT s.run_id, p.field, side.side, CASE WHEN p.part = '' THEN side.value ELSE regexp_extract(side.value, '\b' || p.part || '([0-9]+)', 1) END,
     'exec_states', s.host, s.path, NULL, s.field, side.rec_id, s.observed_at
@@ -83,7 +93,7 @@ FROM state s
 CROSS JOIN LATERAL (
     SELECT unnest(['launcher', 'worker']) AS side, unnest([s.claimed, s.observed]) AS value, unnest([s.claimed_rec_id, s.observed_rec_id]) AS rec_id
 ) side
-JOIN pattern p ON p.kind = 'state' AND p.leaf = s.field AND p.regex = s.role
+JOIN pattern p ON p.kind = 'state' AND p.leaf = s.field AND p.head = s.role
 WHERE side.value IS NOT NULL AND side.value <> 'unknown' AND (p.part = '' OR regexp_matches(side.value, '\b' || p.part || '[0-9]'))
 UNION ALL
 SELECT e.run_id, p.field, CASE e.form WHEN 'observed' THEN 'worker' ELSE 'launcher' END, e.value, 'env_pins', e.host, e.path, e.line_no, e.name,

@@ -62,8 +62,9 @@ SELECT t.run_id, 'link', t.nranks::VARCHAR, concat_ws(', ', max(t.nnodes) || CAS
 FROM transports t JOIN latest l ON l.run_id = t.run_id AND l.attempt = t.attempt
 WHERE t.nranks IS NOT NULL GROUP BY t.run_id, t.nranks
 UNION ALL
-SELECT DISTINCT p.run_id, 'fabric', '', g.fabric_cluster || ' clique ' || g.fabric_clique, NULL::DOUBLE, NULL::BIGINT, NULL::TIMESTAMP, NULL::TIMESTAMP, '', g.observed_at
-FROM gpus g JOIN (SELECT run_id, uuid FROM gpu_processes UNION ALL SELECT run_id, uuid FROM gpus) p ON p.uuid = g.uuid JOIN arm a ON a.run_id = p.run_id
+SELECT DISTINCT a.run_id, 'fabric', '', g.fabric_cluster || ' clique ' || g.fabric_clique, NULL::DOUBLE, NULL::BIGINT, NULL::TIMESTAMP, NULL::TIMESTAMP, '', g.observed_at
+FROM gpus g LEFT JOIN (SELECT DISTINCT run_id, uuid FROM gpu_processes WHERE run_id IS NOT NULL) p ON p.uuid = g.uuid
+JOIN arm a ON a.run_id = coalesce(p.run_id, g.run_id)
 WHERE g.fabric_cluster NOT IN ('', '00000000-0000-0000-0000-000000000000') AND g.fabric_clique IS NOT NULL
 UNION ALL
 SELECT s.run_id, 'interval', '', NULL, NULL, max(s.step), min(s.event_at), max(s.event_at), '', max(s.observed_at)
