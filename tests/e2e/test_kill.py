@@ -171,8 +171,8 @@ def story(tmp_path: Path, kills: int, seed: int) -> None:
 
 
 @pytest.mark.timeout(280)
-def test_five_kills(tmp_path: Path) -> None:
-    story(tmp_path, kills=5, seed=20261129)
+def test_three_kills(tmp_path: Path) -> None:
+    story(tmp_path, kills=3, seed=20261129)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from tests.e2e.harness import Watcher, environment, tic, tui, wait_until
 from tests.e2e.terminal import Terminal
+from tic_daemon.cli import main
 from tic_daemon.store.check import check
 from tic_daemon.store.reader import open_reader
 
@@ -27,6 +29,13 @@ FAULT = (
     '[rank3]:   File "train.py", line 402, in <module>\n'
     "[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n"
 )
+
+
+def did(*words: str | Path) -> tuple[int, str]:
+    """One `tic-daemon` command in this process: its exit status and what it printed."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        return main([*map(str, words)]), said.getvalue()
 
 
 class Story:
@@ -98,7 +107,7 @@ def test_as_commands(tmp_path: Path) -> None:
     story.append(RECORD.format(second=1, step=1, value="0.00125"))
 
     def code() -> int:
-        return tic("check", "story", "--at", story.workspace, check=False).returncode
+        return did("check", "story", "--at", story.workspace)[0]
 
     def becomes(wanted: int) -> None:
         """Until the command says so; before that, what it calls is asked, since a process a poll takes most of the time."""
@@ -111,10 +120,10 @@ def test_as_commands(tmp_path: Path) -> None:
         assert code() == wanted
 
     becomes(0)
-    mark = tic("mark", "story", "--at", story.workspace, "--reason", "looks odd")
+    marked = tic("mark", "story", "--at", story.workspace, "--reason", "looks odd")
     assert code() == 12
-    (mark_id,) = (word for word in mark.stdout.split() if len(word) == 32)
-    tic("mark", "story", "--at", story.workspace, "--retract", mark_id, "--reason", "was fine")
+    (mark_id,) = (word for word in marked.stdout.split() if len(word) == 32)
+    assert did("mark", "story", "--at", story.workspace, "--retract", mark_id, "--reason", "was fine")[0] == 0
     assert code() == 0
     story.append(FAULT)
     becomes(13)
@@ -133,11 +142,12 @@ def test_as_commands(tmp_path: Path) -> None:
     becomes(0)
     story.watcher.stop()
     assert code() == 0
-    tic("mark", "story", "--at", story.workspace, "--attempt", "2", "--reason", "without a daemon")
+    assert did("mark", "story", "--at", story.workspace, "--attempt", "2", "--reason", "without a daemon")[0] == 0
     assert code() == 12
-    tic("attempt", "story", "--at", story.workspace, "--from", "now", "--reason", "a third, without a daemon")
+    attempt = ("attempt", "story", "--at", story.workspace, "--from", "now", "--reason")
+    assert did(*attempt, "a third, without a daemon")[0] == 0
     assert code() == 15, "the third attempt has no evidence yet"
-    tic("mark", "story", "--at", story.workspace, "--attempt", "3", "--reason", "known at once")
+    assert did("mark", "story", "--at", story.workspace, "--attempt", "3", "--reason", "known at once")[0] == 0
 
 
 @pytest.mark.tmux

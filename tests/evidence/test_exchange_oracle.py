@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.evidence.oracle import Oracle, World
 from tests.evidence.worlds import Maker
 from tests.evidence.worldstore import WorldStore
+from tests.examples import examples
 
 BATCH = 30
 WORTH = {"locked": 0, "suspect": 1, "admissible": 2}
@@ -77,7 +78,7 @@ def check(stores: tuple[WorldStore, WorldStore], seed: int) -> tuple[int, int]:
     return records, decided
 
 
-@settings(max_examples=2, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(3), deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6))
 @example(seed=202)  # a console's line of no known run, and the worker's own
 def test_stores_that_tell_each_other_say_what_the_rules_say(stores: tuple[WorldStore, WorldStore], seed: int) -> None:

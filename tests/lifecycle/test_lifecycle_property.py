@@ -274,7 +274,7 @@ def check(store: Store, seed: int) -> list[dict[tuple[str, str, int], object]]:
     return seen
 
 
-@settings(max_examples=examples(6), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=examples(3), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(seed=st.integers(0, 10**6))
 def test_whole_and_in_pieces_as_defined(store: Store, seed: int) -> None:
     check(store, seed)

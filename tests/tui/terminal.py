@@ -72,7 +72,7 @@ class Terminal:
 
     def send(self, keys: str) -> None:
         os.write(self.master, keys.encode())
-        self.pump(0.3)
+        self.pump(0.3 if keys.endswith("\x1b") else 0.05)  # Escape and a key at once would be another key
 
     def end(self, number: int | None = None) -> int:
         """Sends a signal if one is given, and waits; the exit status."""

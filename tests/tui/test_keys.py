@@ -729,8 +729,16 @@ async def test_every_key_has_its_effect(
                     raise AssertionError(f"{key} ({action.id}) on {screen}: {error}\n{s.text}") from error
 
 
-@pytest.mark.parametrize("screen", [s for s in SCREENS if any(k.id in LEAVING and s in k.screens for k in TABLE)])
-@pytest.mark.parametrize("action", [k for k in TABLE if k.id in LEAVING], ids=lambda k: k.id)
+@pytest.mark.parametrize(
+    ("action", "screen"),
+    [
+        pytest.param(k, s, id=f"{k.id}-{s}", marks=() if k.id == "quit" or s == "run" else pytest.mark.slow)
+        for k in TABLE
+        if k.id in LEAVING
+        for s in SCREENS
+        if s in k.screens
+    ],
+)
 async def test_leaving_works_from_everywhere(screen: str, action: Any) -> None:
     assert screen in action.screens
     async with stage(store=_store(), demo=False) as s:
