@@ -58,6 +58,8 @@ PENDING_BYTES = 32 << 20
 """How much may be read and not yet committed; then reading waits for the store."""
 SWEEP_RESERVE_S = 8.0
 """At the end: the final sweep leaves so much of the time to what comes after it."""
+SWEEP_S = 2.0
+"""While all there is is read to its end, rows may wait so long: a commit costs about the same whatever it holds."""
 COMMIT_RESERVE_S = 4.0
 """At the end: a commit that finds no space is tried until so much of the time is left."""
 PUBLISH_RESERVE_S = 3.0
@@ -505,7 +507,8 @@ class Daemon:
         self._wandb.hasten()
         while not no_more():
             self._read(whole=True)
-            if self._pending and (not self._pace.remaining(time.monotonic()) or self._pending_bytes >= PENDING_BYTES):
+            waited = time.monotonic() - self._pace.last
+            if self._pending and (waited >= SWEEP_S or self._pending_bytes >= PENDING_BYTES):
                 self._commit()
             if self._follower.drained() and self._wandb.drained():
                 break

@@ -324,7 +324,9 @@ class Lifecycle:
                 if used or kind in NEEDS_NO_USE or ends is None:
                     yield kind, now, until
             engine.see(now)
-            engine.use = max(filter(None, (engine.use, *epoch.uses.get(now.line.place, ()))), default=None)
+            if now.line.place not in {c.line.place for c in epoch.changes[number + 1 : number + 2]}:
+                # A use is behind the whole line, which several rules may read.
+                engine.use = max(filter(None, (engine.use, *epoch.uses.get(now.line.place, ()))), default=None)
 
     @cached_property
     def findings(self) -> list[Finding]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tic_daemon.errors import StoreError
+from tic_daemon.store.lifecycles import USE_TABLES, Lifecycles
 from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.statements import DERIVE, Statement, load, store_kept
 
@@ -43,7 +44,6 @@ _PLACE_TABLES = frozenset(
 _FAULT_TABLES = frozenset({"fault", "remote_fault"})
 _BOUND_TABLES = frozenset({"step_event", "stamp_after", "device"})
 _ALIVE_TABLES = frozenset({"step_event", "mismatch", "metric"})
-_USE_TABLES = frozenset({"exec_state", "mismatch", "step_event"})
 _STATE_TABLES = frozenset({"exec_state", "weight_phase"})
 _SPRINGS = {
     "told_place_": frozenset({"remote_place"}),
@@ -75,7 +75,7 @@ class Derived:
         self._settings = (float(margin_s), int(staleness))
         self._place = load(folder / "1_place.sql")
         self._lock = load(folder / "2_lock.sql")
-        self._state = load(folder / "3_state.sql")
+        self._life = Lifecycles(folder)
         self._in_force = load(folder / "4_in_force.sql")
         self.wandb = wandb or Reconciler()
         self._stand = load(folder / "5_stand.sql")
@@ -83,7 +83,6 @@ class Derived:
         self._acting = False  # some fault is more than a mention
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
-        self._living = False  # engines have told of their weights
         self._telling = False  # some process has told of its execution state, or of its weights
         self._recorded: set[tuple[object, ...]] = (
             set()
@@ -111,7 +110,7 @@ class Derived:
         """
         import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
-        statements = (*self._place, *self._lock, *self._state, *self._in_force, *self._stand)
+        statements = (*self._place, *self._lock, *self._life.statements, *self._in_force, *self._stand)
         text = "\0".join((*(statement.sql for statement in statements), self.wandb.print_text(), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
         try:
@@ -126,7 +125,9 @@ class Derived:
                 empty = _following(statements)
             self._dry = _without_rows(con, frozenset[str]().union(*_SPRINGS.values()))
             empty = empty or self._empty()
+            self._life.begin(con)
             _fill(con, statements, empty)
+            self._life.begun(con)
             if anew:
                 for name in _derived(con):
                     con.execute(f"DROP TABLE {name}")
@@ -146,7 +147,7 @@ class Derived:
             raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
         self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
-        self._living, self._telling = _any_of(con, ["t_life_"]), _any_of(con, _STATE_TABLES)
+        self._telling = _any_of(con, _STATE_TABLES)
         self._recorded, self._looked = set(), _newest(con)
 
     def rules_changed(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
@@ -187,10 +188,11 @@ class Derived:
             self._settle_lock(con, now)
         elif {"device", "gpu_process"} & names or (self._acting and _BOUND_TABLES & names):
             self.waiting = True  # devices: a kernel line in another store may name one
-        if "weight_phase" in names or (place and self._living):
+        used = self._life.living and bool(USE_TABLES & names)
+        if "weight_phase" in names or (place and self._life.living) or (used and self._life.shows(con, names)):
             self._ask_lifecycles(con, now)
-        elif self._living and _USE_TABLES & names:
-            self.waiting = self._stale = True  # a use may show a finding; nothing locks by it
+        elif used:
+            self.waiting = self._stale = True  # no number looks better for it: see lifecycles.py
         told = bool(_STATE_TABLES & names)
         self._telling = self._telling or told
         first = self._telling and "mismatch" in names and self._first_records(con)
@@ -215,6 +217,7 @@ class Derived:
         """After a transaction that was rolled back: nothing is known of what the tables hold."""
         self._prints = {}
         self._recorded, self._looked = set(), 0
+        self._life.forget()
         self.wandb.forget()
 
     def _settle_lock(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
@@ -230,13 +233,15 @@ class Derived:
         self.waiting, self._lazy_after = False, ended + max(LAZY_S, 20 * (ended - started))
 
     def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
-        self._ask(con, self._state, now)
-        self._asked += 1
-        self._living, self._stale = _any_of(con, ["t_life_"]), False
+        before = self.changes
+        self._life.ask(con, lambda statements: self._ask(con, statements, now))
+        self._asked += self.changes > before
+        self._stale = False
 
     def _ask_states(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        before = self.changes
         self._ask(con, self._in_force, now)
-        self._asked += 1
+        self._asked += self.changes > before
         self._unasked = False
 
     def _first_records(self, con: duckdb.DuckDBPyConnection) -> bool:
@@ -277,7 +282,8 @@ class Derived:
         self._acting, self._asking = row[0] > 0, row[1] > 0
 
     def _store(self, con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], now: datetime | None) -> None:
-        self.changes += store_kept(con, _kept(statements), self._prints, now)
+        if kept := _kept(statements):
+            self.changes += store_kept(con, kept, self._prints, now)
 
 
 def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], empty: Collection[str] = ()) -> None:

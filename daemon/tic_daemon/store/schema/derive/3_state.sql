@@ -3,134 +3,267 @@
 --
 -- An engine is all that one server prints into one log: an access line of its API server speaks for its engine and worker
 -- processes. SGLang's servers are engines of their own, told apart by the pid that Ray puts before their lines.
+--
+-- Only what is new is read: an ask costs by the lines since the last one, and by the findings, not by all lines of all engines. Five tables carry over
+-- from one ask to the next, and state/begin.sql makes them empty for the first. What they hold is what all lines of a log before its `cut` come to:
+--   t_cut_     one row a log with engines: its cut; `settled`: all of it is before the cut
+--   t_tail_    lines that are read and not before the cut: provisional ones, and all behind them, which may come again elsewhere
+--   t_engine_  one row an engine of a run and attempt: the last of each kind of line
+--   t_cache_   its last setting of the prefix cache
+--   t_held_    findings, and what becomes one if the engine is used, or if it ends elsewhere
+-- A log is read anew, from its begin, when lines before its cut come or its lines change their place.
+--
+-- Variable tic_life_mark: rows up to this rec_id were read.
 
--- Lifecycle events of engines. `pos` orders the lines of a log over its generations.
---   load    weights are there anew; upd: other weights than before; paired: an update that prints its end has begun
---   tags    what an `awake` woke: NULL for all of it, or not told
-CREATE OR REPLACE TEMP TABLE t_life_ AS
-SELECT *, sum(CASE WHEN phase = 'new_process' THEN 1 ELSE 0 END) OVER w AS epoch FROM (
-    SELECT p.run_id, p.lo_attempt AS attempt, v.source_id, v.generation, v.byte_offset, v.rec_id, v.rule, v.phase, v.pid,
-        CASE WHEN v.rule LIKE 'sglang.%' THEN 'sglang ' || CASE WHEN v.proc LIKE 'pid:%' THEN split_part(v.proc, ' ', 1) ELSE '' END ELSE '' END AS outer_proc,
-        v.generation::BIGINT * 17592186044416 + v.byte_offset AS pos, p.console,
-        v.track <> 'version' AND v.phase <> 'reset_refused' AS heard,
-        v.phase = 'asleep' AND v.level <> '0' AS slept, v.phase = 'asleep' AND v.level = '2' AS dropped,
-        v.phase = 'asleep' AND v.level NOT IN ('0', 'unstated') AS slept_all,
-        v.phase = 'awake' AND v.level <> 'kv_cache' AS woke_weights, v.phase = 'awake' AND v.level <> 'weights' AS woke_kv,
-        v.phase IN ('reloaded', 'updated', 'cold_load', 'new_process') OR (v.phase = 'reloading' AND v.level <> 'begun') AS load,
-        v.phase IN ('reloaded', 'updated') OR (v.phase = 'reloading' AND v.level <> 'begun') AS upd,
-        v.phase = 'reloading' AND v.level = 'begun' AS begun, v.phase = 'reset' AS emptied,
-        v.phase = 'reset_refused' AS refused, v.phase = 'reset_refused' OR v.phase = 'reset' OR v.phase = 'new_process' AS answer,
-        v.rule LIKE 'prime.%' AS keeps_kv
-    FROM b_weight_phase v
-    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-    WHERE v.role = 'rollout'
-)
-WINDOW w AS (PARTITION BY run_id, attempt, source_id, outer_proc ORDER BY pos, rule);
+-- Lines that tell of an engine. `pos` orders the lines of a log over its generations.
+--   what    life: of the weights | use: a batch of some kind | cache: setting of the prefix cache | record | other: its time alone counts
+CREATE OR REPLACE TEMP VIEW t_line_ AS
+SELECT *, generation::BIGINT * 17592186044416 + byte_offset AS pos,
+    CASE WHEN rule LIKE 'sglang.%' THEN 'sglang ' || CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) ELSE '' END ELSE '' END AS outer_proc
+FROM (
+    SELECT CASE WHEN role = 'rollout' THEN 'life' ELSE 'other' END AS what, rec_id, prov, source_id, generation, proc, byte_offset, host,
+        proc_rank, pid, step, line_no, observed_at, stamp, stamp_utc, after_stamp, after_utc, rule, track, phase, level, NULL::VARCHAR AS cache
+    FROM b_weight_phase
+    UNION ALL
+    SELECT CASE WHEN field = 'step_kind' AND observed IS NOT NULL THEN 'use' WHEN field = 'prefix_cache' AND role = 'rollout' THEN 'cache' ELSE 'other' END,
+        rec_id, prov, source_id, generation, proc, byte_offset, host, proc_rank, pid, step, line_no, observed_at, stamp, stamp_utc, after_stamp, after_utc,
+        rule, '', '', '', coalesce(observed, claimed)
+    FROM b_exec_state
+    UNION ALL
+    SELECT 'record', rec_id, prov, source_id, generation, proc, byte_offset, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '', '', NULL
+    FROM b_mismatch
+);
 
--- What stands before and after each of them in its process epoch; the use of the engine between it and the next.
+CREATE OR REPLACE TEMP TABLE t_new_ AS
+SELECT * FROM t_line_
+WHERE (rec_id > getvariable('tic_life_mark')::BIGINT OR prov IS NOT NULL)
+  AND source_id IN (
+    SELECT source_id FROM t_cut_
+    UNION ALL SELECT source_id FROM b_weight_phase WHERE role = 'rollout' AND (rec_id > getvariable('tic_life_mark')::BIGINT OR prov IS NOT NULL)
+  );
+
+-- The places of the lines of such a log, as a number.
+CREATE OR REPLACE TEMP TABLE t_life_place_ AS
+SELECT source_id, bit_xor(hash(generation, proc, from_off, to_off, run_id, run_how, host, root, console, zone_s, pid, path, rank, lo_attempt, hi_attempt)) AS print
+FROM t_place WHERE source_id IN (SELECT source_id FROM t_cut_ UNION ALL SELECT source_id FROM t_new_) GROUP BY source_id;
+
+-- Logs that are read anew. A line that shows that its framework keeps the cache on purpose speaks for the whole life of its engine.
+CREATE OR REPLACE TEMP TABLE t_redo_ AS
+SELECT DISTINCT n.source_id FROM t_new_ n LEFT JOIN t_cut_ c ON c.source_id = n.source_id WHERE c.source_id IS NULL OR n.pos < c.cut
+UNION
+SELECT c.source_id FROM t_cut_ c LEFT JOIN t_life_place_ p ON p.source_id = c.source_id WHERE p.print IS DISTINCT FROM c.print
+UNION
+SELECT n.source_id FROM t_new_ n JOIN t_engine_ e ON e.source_id = n.source_id WHERE n.what = 'life' AND n.rule LIKE 'prime.%' AND NOT e.keeps_kv;
+
+-- All lines of these.
+CREATE OR REPLACE TEMP TABLE t_again_ AS
+SELECT * FROM t_line_ WHERE source_id IN (SELECT source_id FROM t_redo_);
+
+-- What is read and not before the cut, in its place.
+--   own_at  UTC, by its own stamp; from_at: by the last one, too
+--   told    what is said of a line that begins a finding
+CREATE OR REPLACE TEMP TABLE t_tail_ AS
+SELECT * FROM t_tail_
+WHERE NOT open AND source_id IN (SELECT source_id FROM t_cut_ WHERE NOT settled) AND source_id NOT IN (SELECT source_id FROM t_redo_)
+UNION ALL
+SELECT p.run_id, p.lo_attempt AS attempt, v.source_id, v.outer_proc, v.pos, v.rule, v.rec_id, v.what, v.prov IS NOT NULL AS open, v.cache,
+    v.track, v.phase, v.level, CASE WHEN v.stamp_utc THEN v.stamp ELSE v.stamp - to_seconds(p.zone_s) END AS own_at,
+    CASE WHEN v.stamp IS NULL AND v.after_utc OR v.stamp_utc THEN coalesce(v.stamp, v.after_stamp)
+         WHEN p.zone_s IS NOT NULL THEN coalesce(v.stamp, v.after_stamp) - to_seconds(p.zone_s) END AS from_at,
+    {'generation': v.generation, 'byte_offset': v.byte_offset, 'line_no': v.line_no, 'host': v.host, 'rank': coalesce(v.proc_rank, p.rank),
+     'pid': coalesce(v.pid, p.pid), 'step': v.step, 'path': p.path, 'console': p.console, 'place_host': p.host, 'root': p.root,
+     'run_how': p.run_how, 'hi_attempt': p.hi_attempt, 'observed_at': v.observed_at, 'printed': coalesce(v.stamp, v.after_stamp)} AS told
+FROM (SELECT * FROM t_new_ WHERE source_id NOT IN (SELECT source_id FROM t_redo_) UNION ALL SELECT * FROM t_again_) v
+JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
+    AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
+
+-- A provisional line may go again: while a log has one, what follows from its tail is not carried over.
+CREATE OR REPLACE TEMP TABLE t_cut_ AS
+SELECT k.source_id, p.print, NOT coalesce(t.open, false) AS settled,
+    CASE WHEN coalesce(t.open, false) THEN CASE WHEN r.source_id IS NULL THEN coalesce(c.cut, -1) ELSE -1 END
+         ELSE greatest(t.last_pos + 1, CASE WHEN r.source_id IS NULL THEN c.cut END, -1) END AS cut
+FROM (SELECT source_id FROM t_cut_ UNION SELECT source_id FROM t_new_) k
+LEFT JOIN t_cut_ c ON c.source_id = k.source_id
+LEFT JOIN t_redo_ r ON r.source_id = k.source_id
+LEFT JOIN t_life_place_ p ON p.source_id = k.source_id
+LEFT JOIN (SELECT source_id, max(pos) AS last_pos, bool_or(open) AS open FROM t_tail_ GROUP BY source_id) t ON t.source_id = k.source_id;
+
+-- What stands before and after each line of an engine's weights in the tail, in its process epoch; the use of the engine between it and the next.
+-- `known`: not a line, but what the engine had come to before the cut; it stands before them all.
+--   *_here  its own place, if it is of the kind. load: weights are there anew; upd: other weights than before
+--   begun   an update that prints its end has begun
 CREATE OR REPLACE TEMP TABLE t_seen_ AS
-WITH used AS (
-    SELECT l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos, min(u.pos) AS first_use, max(u.pos) AS last_use
-    FROM (
-        SELECT source_id, generation::BIGINT * 17592186044416 + byte_offset AS pos,
-            CASE WHEN rule LIKE 'sglang.%' THEN 'sglang ' || CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) ELSE '' END ELSE '' END AS outer_proc
-        FROM b_exec_state
-        WHERE field = 'step_kind' AND observed IS NOT NULL AND source_id IN (SELECT source_id FROM t_life_)
-        UNION ALL
-        SELECT m.source_id, generation::BIGINT * 17592186044416 + byte_offset, e.outer_proc
-        FROM b_mismatch m
-        JOIN (SELECT DISTINCT source_id, outer_proc FROM t_life_) e ON e.source_id = m.source_id
-    ) u
-    ASOF JOIN (SELECT run_id, attempt, source_id, outer_proc, max(pos) AS pos FROM t_life_
-               GROUP BY run_id, attempt, source_id, outer_proc, pos) l
-        ON l.source_id = u.source_id AND l.outer_proc = u.outer_proc AND u.pos >= l.pos
-    GROUP BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos
-)
-SELECT l.*, u.first_use, u.last_use,
-    max(CASE WHEN l.dropped THEN l.pos END) OVER past AS drop_pos, max(CASE WHEN l.slept THEN l.pos END) OVER past AS sleep_pos,
-    max(CASE WHEN l.slept_all THEN l.pos END) OVER past AS sleep_all_pos, max(CASE WHEN l.load THEN l.pos END) OVER past AS load_pos,
-    max(CASE WHEN l.woke_weights THEN l.pos END) OVER past AS weights_pos, max(CASE WHEN l.woke_kv THEN l.pos END) OVER past AS kv_pos,
-    max(CASE WHEN l.emptied THEN l.pos END) OVER past AS reset_pos, max(CASE WHEN l.upd THEN l.pos END) OVER past AS upd_pos,
-    max(CASE WHEN l.answer THEN l.pos END) OVER past AS answer_pos, max(u.last_use) OVER past AS use_pos,
-    coalesce(bool_or(l.heard) OVER past, false) AS was_heard, bool_or(l.keeps_kv) OVER whole AS policy,
-    min(CASE WHEN l.load THEN l.pos END) OVER future AS next_load, min(CASE WHEN l.slept THEN l.pos END) OVER future AS next_sleep,
-    min(CASE WHEN l.woke_weights THEN l.pos END) OVER future AS next_weights, min(CASE WHEN l.woke_kv THEN l.pos END) OVER future AS next_kv,
-    min(CASE WHEN l.emptied THEN l.pos END) OVER future AS next_reset, min(CASE WHEN l.answer THEN l.pos END) OVER future AS next_answer,
-    min(CASE WHEN l.upd THEN l.pos END) OVER future AS next_upd, max(l.pos) OVER whole AS last_pos
-FROM t_life_ l
-LEFT JOIN used u ON u.run_id = l.run_id AND u.attempt = l.attempt AND u.source_id = l.source_id AND u.outer_proc = l.outer_proc
-    AND u.pos = l.pos
-WINDOW past AS (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.epoch ORDER BY l.pos, l.rule
-                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-    future AS (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.epoch ORDER BY l.pos, l.rule
-               ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
-    whole AS (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.epoch);
-
--- What is wrong, with the bytes from which on and up to which it holds. A finding needs a use: a batch that the engine
--- printed, or a number in its log. An update of weights that sleep needs none. Where another engine line closes it, the next
--- opens anew; so each cycle has its own.
-CREATE OR REPLACE TEMP TABLE t_finding_ AS
-WITH armed AS (
-    SELECT *, 'wake_without_weights' AS kind, least(next_load, next_sleep) AS until_pos,
-        'awake after a sleep that dropped the weights (level 2), and nothing loaded them again before the next use' AS detail
-    FROM t_seen_ WHERE woke_weights AND drop_pos > coalesce(load_pos, -1) AND NOT coalesce(weights_pos > sleep_pos, false)
+WITH line AS (
+    SELECT run_id, attempt, source_id, outer_proc, pos, rule, rec_id, false AS known, (phase = 'new_process')::BIGINT AS lives,
+        track <> 'version' AND phase <> 'reset_refused' AS heard, rule LIKE 'prime.%' AS keeps_kv,
+        phase = 'reloading' AND level = 'begun' AS begun, phase = 'reset_refused' AS refused,
+        CASE WHEN phase = 'asleep' AND level = '2' THEN pos END AS drop_here, CASE WHEN phase = 'asleep' AND level <> '0' THEN pos END AS sleep_here,
+        CASE WHEN phase = 'asleep' AND level NOT IN ('0', 'unstated') THEN pos END AS sleep_all_here,
+        CASE WHEN phase IN ('reloaded', 'updated', 'cold_load', 'new_process') OR (phase = 'reloading' AND level <> 'begun') THEN pos END AS load_here,
+        CASE WHEN phase = 'awake' AND level <> 'kv_cache' THEN pos END AS weights_here, CASE WHEN phase = 'awake' AND level <> 'weights' THEN pos END AS kv_here,
+        CASE WHEN phase = 'reset' THEN pos END AS reset_here,
+        CASE WHEN phase IN ('reloaded', 'updated') OR (phase = 'reloading' AND level <> 'begun') THEN pos END AS upd_here,
+        CASE WHEN phase IN ('reset', 'reset_refused', 'new_process') THEN pos END AS answer_here, NULL::BIGINT AS use_here
+    FROM t_tail_ WHERE what = 'life'
     UNION ALL
-    SELECT *, 'wake_tags_missing', least(next_load, CASE WHEN woke_kv THEN next_weights ELSE next_kv END, next_sleep),
-        CASE WHEN woke_kv THEN 'the KV cache is awake and the weights still sleep' ELSE 'the weights are awake and the KV cache still sleeps' END
-    FROM t_seen_
-    WHERE woke_weights <> woke_kv AND sleep_all_pos = sleep_pos
-      AND NOT coalesce(CASE WHEN woke_kv THEN weights_pos ELSE kv_pos END > sleep_pos, false)
-    UNION ALL
-    SELECT *, 'update_while_asleep', coalesce(next_upd, next_sleep), 'weights were updated while they slept'
-    FROM t_seen_
-    WHERE (upd OR begun) AND sleep_all_pos = sleep_pos AND NOT coalesce(weights_pos > sleep_pos, false)
-      AND NOT coalesce(upd_pos > sleep_pos, false)
-    UNION ALL
-    SELECT *, 'update_without_reset', next_answer, 'the weights were updated, and the engine went on with a prefix cache that nothing shows to be reset'
-    FROM t_seen_
-    WHERE upd AND was_heard AND NOT policy AND NOT coalesce(reset_pos > coalesce(use_pos, -1), false)
-      AND NOT coalesce(upd_pos > coalesce(greatest(answer_pos, use_pos), -1), false)
-    UNION ALL
-    SELECT *, 'reset_refused', CASE WHEN was_heard THEN next_reset ELSE pos END,
-        'the prefix cache was not reset, because requests still held blocks of it'
-    FROM t_seen_
-    WHERE refused AND NOT policy
-      AND CASE WHEN was_heard THEN upd_pos > coalesce(reset_pos, -1) AND NOT coalesce(answer_pos > upd_pos, false) ELSE true END
-    UNION ALL
-    SELECT *, 'update_missing', least(next_upd, next_load), 'an update of the weights began, and nothing shows that it ended'
-    FROM t_seen_ WHERE begun
+    SELECT run_id, attempt, source_id, outer_proc, pos, '', NULL, true, epoch, heard, keeps_kv, false, false,
+        drop_pos, sleep_pos, sleep_all_pos, load_pos, weights_pos, kv_pos, reset_pos, upd_pos, answer_pos, use_pos
+    FROM t_engine_ WHERE source_id NOT IN (SELECT source_id FROM t_redo_)
 ),
--- From the line on up to its end: the first use in it.
-shown AS (
-    SELECT a.kind, a.rec_id, a.pos, min(s.first_use) AS use_pos
-    FROM armed a
-    JOIN t_seen_ s ON s.run_id = a.run_id AND s.attempt = a.attempt AND s.source_id = a.source_id AND s.outer_proc = a.outer_proc
-        AND s.epoch = a.epoch AND s.pos >= a.pos AND s.pos < coalesce(a.until_pos, 4611686018427387904)
-    WHERE s.first_use IS NOT NULL
-    GROUP BY a.kind, a.rec_id, a.pos
+used AS (
+    SELECT l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos, l.rule, min(u.pos) AS first_use, max(u.pos) AS last_use
+    FROM (
+        SELECT source_id, outer_proc, pos FROM t_tail_ WHERE what = 'use'
+        UNION ALL
+        SELECT t.source_id, e.outer_proc, t.pos
+        FROM t_tail_ t JOIN (SELECT DISTINCT source_id, outer_proc FROM line) e ON e.source_id = t.source_id
+        WHERE t.what = 'record'
+    ) u
+    -- Several rules may read one line; a use is behind all of it.
+    ASOF JOIN (SELECT run_id, attempt, source_id, outer_proc, pos, max(rule) AS rule FROM line GROUP BY ALL) l
+        ON l.source_id = u.source_id AND l.outer_proc = u.outer_proc AND u.pos >= l.pos
+    GROUP BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos, l.rule
+),
+lived AS (
+    SELECT l.* EXCLUDE (lives), (sum(l.lives) OVER (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc ORDER BY l.pos, l.rule))::BIGINT AS epoch,
+        u.first_use, u.last_use
+    FROM line l
+    LEFT JOIN used u ON u.run_id = l.run_id AND u.attempt = l.attempt AND u.source_id = l.source_id AND u.outer_proc = l.outer_proc AND u.pos = l.pos AND u.rule = l.rule
+)
+SELECT *,
+    max(drop_here) OVER past AS drop_pos, max(sleep_here) OVER past AS sleep_pos, max(sleep_all_here) OVER past AS sleep_all_pos,
+    max(load_here) OVER past AS load_pos, max(weights_here) OVER past AS weights_pos, max(kv_here) OVER past AS kv_pos,
+    max(reset_here) OVER past AS reset_pos, max(upd_here) OVER past AS upd_pos, max(answer_here) OVER past AS answer_pos,
+    max(greatest(use_here, last_use)) OVER past AS use_pos,
+    coalesce(bool_or(heard) OVER past, false) AS was_heard, bool_or(keeps_kv) OVER whole AS policy,
+    min(load_here) OVER future AS next_load, min(sleep_here) OVER future AS next_sleep, min(weights_here) OVER future AS next_weights,
+    min(kv_here) OVER future AS next_kv, min(reset_here) OVER future AS next_reset, min(answer_here) OVER future AS next_answer,
+    min(upd_here) OVER future AS next_upd,
+    min(first_use) OVER (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule
+                         ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS next_use
+FROM lived
+WINDOW past AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+    future AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
+    whole AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch);
+
+-- What is wrong, or would be if the engine were used, with the bytes from which on and up to which it holds. Where another engine line closes it,
+-- the next opens anew; so each cycle has its own.
+--   found      it is: a finding needs a use, a batch that the engine printed or a number in its log. An update of weights that sleep needs none.
+--   off        its engine has no prefix cache
+--   ended_at   when it ended, UTC, as the first line from there on says that tells a time
+--   done       no line of its log can change it, but for ended_at
+-- An ASOF join of DuckDB 1.5.6 takes a NULL on its left for the greatest or least value: here and below such a one is given a value that nothing meets.
+CREATE OR REPLACE TEMP TABLE t_case_ AS
+WITH wrong AS (
+    SELECT *, weights_here IS NOT NULL AS woke_weights, kv_here IS NOT NULL AS woke_kv, unnest([
+        CASE WHEN woke_weights AND drop_pos > coalesce(load_pos, -1) AND NOT coalesce(weights_pos > sleep_pos, false)
+             THEN 'wake_without_weights' END,
+        CASE WHEN woke_weights <> woke_kv AND sleep_all_pos = sleep_pos
+                AND NOT coalesce(CASE WHEN woke_kv THEN weights_pos ELSE kv_pos END > sleep_pos, false)
+             THEN 'wake_tags_missing' END,
+        CASE WHEN (upd_here IS NOT NULL OR begun) AND sleep_all_pos = sleep_pos AND NOT coalesce(weights_pos > sleep_pos, false)
+                AND NOT coalesce(upd_pos > sleep_pos, false)
+             THEN 'update_while_asleep' END,
+        CASE WHEN upd_here IS NOT NULL AND was_heard AND NOT policy AND NOT coalesce(reset_pos > coalesce(use_pos, -1), false)
+                AND NOT coalesce(upd_pos > coalesce(greatest(answer_pos, use_pos), -1), false)
+             THEN 'update_without_reset' END,
+        CASE WHEN refused AND NOT policy
+                AND CASE WHEN was_heard THEN upd_pos > coalesce(reset_pos, -1) AND NOT coalesce(answer_pos > upd_pos, false) ELSE true END
+             THEN 'reset_refused' END,
+        CASE WHEN begun THEN 'update_missing' END
+    ]) AS kind
+    FROM t_seen_ WHERE NOT known
 ),
 cache AS (
-    SELECT source_id, generation::BIGINT * 17592186044416 + byte_offset AS pos, coalesce(observed, claimed) AS cache,
-        CASE WHEN rule LIKE 'sglang.%' THEN 'sglang ' || CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) ELSE '' END ELSE '' END AS outer_proc
-    FROM b_exec_state WHERE field = 'prefix_cache' AND role = 'rollout'
+    SELECT source_id, outer_proc, pos, max(cache) AS cache FROM (
+        SELECT source_id, outer_proc, pos, cache FROM t_tail_ WHERE what = 'cache'
+        UNION ALL SELECT source_id, outer_proc, pos, cache FROM t_cache_ WHERE source_id NOT IN (SELECT source_id FROM t_redo_)
+    ) GROUP BY source_id, outer_proc, pos
 ),
-off AS (
-    SELECT a.rec_id, a.kind, arg_max(c.cache, c.pos) = 'off' AS off
-    FROM armed a JOIN cache c ON c.source_id = a.source_id AND c.outer_proc = a.outer_proc AND c.pos < a.pos
-    WHERE a.kind IN ('update_without_reset', 'reset_refused') GROUP BY a.rec_id, a.kind
+armed AS (
+    SELECT w.kind, w.run_id, w.attempt, w.source_id, w.outer_proc, w.epoch, w.pos, w.rec_id, w.was_heard, w.woke_kv,
+        w.next_load, w.next_sleep, w.next_weights, w.next_kv, w.next_reset, w.next_answer, w.next_upd, w.next_use,
+        NULL::BIGINT AS until_pos, NULL::TIMESTAMP AS until_at, NULL::TIMESTAMP AS ended_at, t.from_at, t.told, w.kind IN ('update_without_reset', 'reset_refused') AND coalesce(c.cache = 'off', false) AS off
+    FROM wrong w
+    JOIN (SELECT rec_id, from_at, told FROM t_tail_ WHERE what = 'life') t ON t.rec_id = w.rec_id
+    ASOF LEFT JOIN cache c ON c.source_id = w.source_id AND c.outer_proc = w.outer_proc AND c.pos < w.pos
+    WHERE w.kind IS NOT NULL
+    UNION ALL
+    SELECT h.* EXCLUDE (found, done, last) REPLACE (
+        coalesce(h.next_load, s.next_load) AS next_load, coalesce(h.next_sleep, s.next_sleep) AS next_sleep,
+        coalesce(h.next_weights, s.next_weights) AS next_weights, coalesce(h.next_kv, s.next_kv) AS next_kv,
+        coalesce(h.next_reset, s.next_reset) AS next_reset, coalesce(h.next_answer, s.next_answer) AS next_answer,
+        coalesce(h.next_upd, s.next_upd) AS next_upd, coalesce(h.next_use, s.next_use) AS next_use)
+    FROM t_held_ h
+    LEFT JOIN (SELECT * FROM t_seen_ WHERE known) s ON s.run_id = h.run_id AND s.attempt = h.attempt AND s.source_id = h.source_id
+        AND s.outer_proc = h.outer_proc AND s.epoch = h.epoch
+    WHERE NOT h.done AND h.source_id NOT IN (SELECT source_id FROM t_redo_)
+),
+bounded AS (
+    SELECT a.*, a.until_pos AS was_until, CASE kind
+            WHEN 'wake_without_weights' THEN least(next_load, next_sleep)
+            WHEN 'wake_tags_missing' THEN least(next_load, CASE WHEN woke_kv THEN next_weights ELSE next_kv END, next_sleep)
+            WHEN 'update_while_asleep' THEN coalesce(next_upd, next_sleep)
+            WHEN 'update_without_reset' THEN next_answer
+            WHEN 'reset_refused' THEN CASE WHEN was_heard THEN next_reset ELSE pos END
+            ELSE least(next_upd, next_load) END AS upto,
+        l.epoch AS last
+    FROM armed a
+    LEFT JOIN (SELECT run_id, attempt, source_id, outer_proc, max(epoch) AS epoch FROM t_seen_ GROUP BY ALL) l
+        ON l.run_id = a.run_id AND l.attempt = a.attempt AND l.source_id = a.source_id AND l.outer_proc = a.outer_proc
+),
+ending AS (
+    SELECT run_id, attempt, source_id, outer_proc, pos, min(from_at) AS from_at FROM t_tail_ WHERE what = 'life'
+    GROUP BY run_id, attempt, source_id, outer_proc, pos
+),
+told AS (
+    SELECT b.* EXCLUDE (was_until, upto) REPLACE (b.upto AS until_pos,
+        CASE WHEN b.upto = b.was_until THEN b.until_at ELSE e.from_at END AS until_at,
+        CASE WHEN b.upto = b.was_until THEN b.ended_at END AS ended_at),
+        NOT b.off AND (coalesce(b.next_use < coalesce(b.upto, 4611686018427387904), false)
+            OR b.kind = 'update_while_asleep' OR (b.kind = 'reset_refused' AND NOT b.was_heard)) AS found,
+        b.epoch < b.last OR CASE WHEN b.kind = 'update_while_asleep' THEN b.next_upd IS NOT NULL ELSE b.upto IS NOT NULL END AS done
+    FROM bounded b
+    LEFT JOIN ending e ON e.run_id = b.run_id AND e.attempt = b.attempt AND e.source_id = b.source_id AND e.outer_proc = b.outer_proc AND e.pos = b.upto
+    UNION ALL BY NAME
+    SELECT * FROM t_held_ WHERE done AND source_id NOT IN (SELECT source_id FROM t_redo_)
 )
-SELECT a.run_id, a.attempt, a.kind, a.detail, a.rec_id, a.source_id, a.generation, a.byte_offset, a.pos, a.until_pos, a.console,
-    a.outer_proc, a.epoch
-FROM armed a
-LEFT JOIN shown s ON s.rec_id = a.rec_id AND s.kind = a.kind AND s.pos = a.pos
-LEFT JOIN off o ON o.rec_id = a.rec_id AND o.kind = a.kind
-WHERE NOT coalesce(o.off, false)
-  AND (s.use_pos IS NOT NULL OR a.kind = 'update_while_asleep' OR (a.kind = 'reset_refused' AND NOT a.was_heard));
+SELECT f.* REPLACE (coalesce(f.ended_at, t.own_at) AS ended_at)
+FROM told f
+ASOF LEFT JOIN (SELECT source_id, pos, own_at FROM t_tail_ WHERE own_at IS NOT NULL) t ON t.source_id = f.source_id AND t.pos >= coalesce(f.until_pos, 9223372036854775807);
+
+-- What is carried over.
+CREATE OR REPLACE TEMP TABLE t_held_ AS
+SELECT * FROM t_held_
+WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE NOT settled) AND source_id NOT IN (SELECT source_id FROM t_redo_)
+UNION ALL BY NAME
+SELECT * FROM t_case_ WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE settled) AND (found OR NOT done);
+
+CREATE OR REPLACE TEMP TABLE t_engine_ AS
+SELECT * FROM t_engine_
+WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE NOT settled) AND source_id NOT IN (SELECT source_id FROM t_redo_)
+UNION ALL
+SELECT run_id, attempt, source_id, outer_proc, epoch, pos, greatest(drop_pos, drop_here) AS drop_pos, greatest(sleep_pos, sleep_here) AS sleep_pos,
+    greatest(sleep_all_pos, sleep_all_here) AS sleep_all_pos, greatest(load_pos, load_here) AS load_pos, greatest(weights_pos, weights_here) AS weights_pos,
+    greatest(kv_pos, kv_here) AS kv_pos, greatest(reset_pos, reset_here) AS reset_pos, greatest(upd_pos, upd_here) AS upd_pos,
+    greatest(answer_pos, answer_here) AS answer_pos, greatest(use_pos, use_here, last_use) AS use_pos, was_heard OR heard AS heard, policy AS keeps_kv
+FROM t_seen_ WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE settled)
+QUALIFY row_number() OVER (PARTITION BY run_id, attempt, source_id, outer_proc ORDER BY pos DESC, rule DESC) = 1;
+
+CREATE OR REPLACE TEMP TABLE t_cache_ AS
+SELECT source_id, outer_proc, pos, cache FROM t_cache_
+WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE NOT settled) AND source_id NOT IN (SELECT source_id FROM t_redo_)
+UNION ALL
+SELECT source_id, outer_proc, pos, max(cache) AS cache FROM (
+    SELECT source_id, outer_proc, pos, cache FROM t_cache_ WHERE source_id NOT IN (SELECT source_id FROM t_redo_)
+    UNION ALL SELECT source_id, outer_proc, pos, cache FROM t_tail_ WHERE what = 'cache'
+)
+WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE settled) GROUP BY source_id, outer_proc, pos
+QUALIFY row_number() OVER (PARTITION BY source_id, outer_proc ORDER BY pos DESC) = 1;
 
 -- The lines at which they begin, a console's copies too.
 CREATE OR REPLACE TEMP TABLE t_finding_line AS
-SELECT rec_id, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds FROM t_finding_ GROUP BY rec_id;
+SELECT rec_id, array_to_string(list_sort(list(kind)), ', ') AS kinds FROM t_case_ WHERE found GROUP BY rec_id;
 
 -- When each step of those attempts ended, UTC, as the first line says that tells it; and the logs that tell of steps.
 CREATE OR REPLACE TEMP TABLE t_step_end_ AS
@@ -139,8 +272,14 @@ SELECT p.run_id, p.lo_attempt AS attempt, least(greatest(v.step, -23058430092136
 FROM b_step_event v
 JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-WHERE v.edge = 'end' AND v.step IS NOT NULL AND p.run_id IN (SELECT run_id FROM t_finding_)
+WHERE v.edge = 'end' AND v.step IS NOT NULL AND p.run_id IN (SELECT run_id FROM t_case_ WHERE found)
 GROUP BY ALL;
+
+-- By time: the lowest step that ended then or later, and the highest that ended then or before.
+CREATE OR REPLACE TEMP TABLE t_step_by_time_ AS
+SELECT run_id, attempt, ended_at, min(step) OVER (PARTITION BY run_id, attempt ORDER BY ended_at DESC) AS next_step,
+    max(step) OVER (PARTITION BY run_id, attempt ORDER BY ended_at) AS last_step
+FROM t_step_end_ WHERE ended_at IS NOT NULL;
 
 -- One row a finding. A console's copy of an engine's lines says nothing of its own: the same finding at the same printed time
 -- is one, and the engine's own log counts before a console.
@@ -148,101 +287,78 @@ GROUP BY ALL;
 --   from_at, until_at     UTC, NULL where the log's zone is not known
 --   first_step, last_step the steps that were under way then, as the step lines of the attempt tell
 CREATE OR REPLACE TEMP TABLE t_finding AS
-WITH timed AS (
-    SELECT f.*, v.role, coalesce(v.proc_rank, p.rank) AS rank, v.host, coalesce(v.pid, p.pid) AS pid, v.step, p.path, v.line_no,
-        v.observed_at, coalesce(v.stamp, v.after_stamp) AS printed,
-        CASE WHEN v.stamp IS NULL AND v.after_utc OR v.stamp_utc THEN coalesce(v.stamp, v.after_stamp)
-             WHEN p.zone_s IS NOT NULL THEN coalesce(v.stamp, v.after_stamp) - to_seconds(p.zone_s) END AS from_at
-    FROM t_finding_ f
-    JOIN b_weight_phase v ON v.rec_id = f.rec_id
-    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
+WITH line AS (
+    SELECT rec_id, kind, run_id, attempt, source_id, outer_proc, epoch, pos, told.pid AS pid, told.printed AS printed, told.console AS console
+    FROM t_case_ WHERE found
 ),
--- In one epoch of one log no line is another's copy, whatever its time.
 told AS (
-    SELECT * FROM (
+    -- In one epoch of one log no line is another's copy, whatever its time.
+    SELECT rec_id, kind FROM (
         SELECT *, row_number() OVER (
-            PARTITION BY run_id, attempt, source_id, outer_proc, epoch, kind, pid, printed ORDER BY pos) AS nth FROM timed)
+            PARTITION BY run_id, attempt, source_id, outer_proc, epoch, kind, pid, printed ORDER BY pos) AS nth FROM line)
     QUALIFY printed IS NULL OR row_number() OVER (
         PARTITION BY run_id, attempt, kind, pid, printed, nth, CASE WHEN printed IS NULL THEN rec_id END ORDER BY console, source_id, pos) = 1
-),
-ending AS (
-    SELECT f.rec_id, f.kind, min(CASE WHEN v.stamp IS NULL AND v.after_utc OR v.stamp_utc THEN coalesce(v.stamp, v.after_stamp)
-        WHEN p.zone_s IS NOT NULL THEN coalesce(v.stamp, v.after_stamp) - to_seconds(p.zone_s) END) AS until_at
-    FROM told f
-    JOIN t_life_ l ON l.source_id = f.source_id AND l.outer_proc = f.outer_proc AND l.run_id = f.run_id AND l.attempt = f.attempt
-        AND l.pos = f.until_pos
-    JOIN b_weight_phase v ON v.rec_id = l.rec_id
-    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-    GROUP BY f.rec_id, f.kind
 )
-SELECT f.kind || ':' || f.source_id || ':' || f.generation || ':' || f.byte_offset AS finding_id, f.rec_id, f.run_id, f.attempt, f.role,
-    f.rank, f.host, f.pid, f.kind, 'N' AS severity, f.detail, f.pos AS from_pos, f.until_pos, f.from_at, e.until_at,
-    coalesce((SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= f.from_at), f.step) AS first_step,
-    (SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= e.until_at) AS last_step,
-    f.path, f.line_no, f.byte_offset, f.source_id, f.generation, f.observed_at
-FROM told f LEFT JOIN ending e ON e.rec_id = f.rec_id AND e.kind = f.kind;
+SELECT f.kind || ':' || f.source_id || ':' || f.told.generation || ':' || f.told.byte_offset AS finding_id, f.rec_id, f.run_id, f.attempt,
+    'rollout' AS role, f.told.rank, f.told.host, f.told.pid, f.kind, 'N' AS severity,
+    CASE f.kind
+        WHEN 'wake_without_weights' THEN 'awake after a sleep that dropped the weights (level 2), and nothing loaded them again before the next use'
+        WHEN 'wake_tags_missing' THEN CASE WHEN f.woke_kv THEN 'the KV cache is awake and the weights still sleep'
+             ELSE 'the weights are awake and the KV cache still sleeps' END
+        WHEN 'update_while_asleep' THEN 'weights were updated while they slept'
+        WHEN 'update_without_reset'
+            THEN 'the weights were updated, and the engine went on with a prefix cache that nothing shows to be reset'
+        WHEN 'reset_refused' THEN 'the prefix cache was not reset, because requests still held blocks of it'
+        ELSE 'an update of the weights began, and nothing shows that it ended' END AS detail,
+    f.pos AS from_pos, f.until_pos, f.from_at, f.until_at, coalesce(b.next_step, f.told.step) AS first_step, e.next_step AS last_step,
+    f.told.path, f.told.line_no, f.told.byte_offset, f.source_id, f.told.generation, f.told.observed_at
+FROM (SELECT c.* FROM t_case_ c JOIN told t ON t.rec_id = c.rec_id AND t.kind = c.kind WHERE c.found) f
+ASOF LEFT JOIN t_step_by_time_ b ON b.run_id = f.run_id AND b.attempt = f.attempt AND b.ended_at >= coalesce(f.from_at, 'infinity'::TIMESTAMP)
+ASOF LEFT JOIN t_step_by_time_ e ON e.run_id = f.run_id AND e.attempt = f.attempt AND e.ended_at >= coalesce(f.until_at, 'infinity'::TIMESTAMP);
 
 -- What each finding bounds: a record is not of it where something shows that it is not. Stamps are of a second at the coarsest.
 --   lo_us, hi_us    UTC: no number before or after is of it; plus infinity: nothing shows that it ended. NULL: its time is
 --                   not known. A number without a step may be of any step that was under way.
 --   step_lo, step_hi the same in steps; NULL: nothing tells the steps
 --   own             its log is the engine's alone: there the order of lines says all
-CREATE OR REPLACE TEMP TABLE t_finding_act_ AS
-WITH stamped AS MATERIALIZED (
-    SELECT v.source_id, v.pos, max(CASE WHEN v.stamp_utc THEN v.stamp ELSE v.stamp - to_seconds(p.zone_s) END) AS at
-    FROM (
-        SELECT source_id, generation, proc, byte_offset, stamp, stamp_utc, generation::BIGINT * 17592186044416 + byte_offset AS pos
-        FROM b_weight_phase WHERE stamp IS NOT NULL AND source_id IN (SELECT source_id FROM t_finding)
-        UNION ALL
-        SELECT source_id, generation, proc, byte_offset, stamp, stamp_utc, generation::BIGINT * 17592186044416 + byte_offset
-        FROM b_exec_state WHERE stamp IS NOT NULL AND source_id IN (SELECT source_id FROM t_finding)
-    ) v
-    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-    WHERE v.stamp_utc OR p.zone_s IS NOT NULL
-    GROUP BY v.source_id, v.pos
-),
--- The line that ends it need not tell a time: the next one that does.
-ended AS (
-    SELECT f.finding_id, s.at
-    FROM (SELECT finding_id, source_id, until_pos FROM t_finding WHERE until_pos IS NOT NULL) f
-    ASOF JOIN stamped s ON s.source_id = f.source_id AND s.pos >= f.until_pos
-),
-reach0 AS (
-    SELECT f.finding_id, p.host, p.root, p.run_id, p.run_how, p.lo_attempt, max(p.hi_attempt) AS hi_attempt
-    FROM t_finding f
-    JOIN b_weight_phase v ON v.rec_id = f.rec_id
-    JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
-        AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off
-    GROUP BY ALL
-),
 -- An engine in a log of no known run may be of any that shares the watched root: as a fault, see 2_lock.sql.
+CREATE OR REPLACE TEMP TABLE t_finding_act_ AS
+WITH case_ AS (
+    SELECT f.*, c.ended_at, c.told.place_host, c.told.root, c.told.run_how, c.told.hi_attempt
+    FROM t_finding f JOIN (SELECT * FROM t_case_ WHERE found) c ON c.rec_id = f.rec_id AND c.kind = f.kind
+),
 reach AS (
-    SELECT finding_id, run_id, lo_attempt, hi_attempt, false AS loose FROM reach0
+    SELECT finding_id, run_id, attempt AS lo_attempt, hi_attempt, false AS loose FROM case_
     UNION ALL
     SELECT r.finding_id, o.run_id, 1, o.hi_attempt, true
-    FROM reach0 r
+    FROM case_ r
     JOIN (SELECT DISTINCT p.host, p.root, p.run_id, a.hi_attempt
           FROM t_place p JOIN (SELECT run_id, max(attempt) AS hi_attempt FROM t_attempt GROUP BY run_id) a ON a.run_id = p.run_id
-          WHERE p.run_how <> 'us') o ON o.host = r.host AND o.root = r.root
+          WHERE p.run_how <> 'us') o ON o.host = r.place_host AND o.root = r.root
     WHERE r.run_how = 'us'
 ),
 bound AS (
-    SELECT f.finding_id, r.run_id, r.lo_attempt, r.hi_attempt, r.loose, f.source_id, f.kind, f.from_pos, f.until_pos, f.from_at, e.at AS until_at,
-        o.margin_us, o.staleness, NOT r.loose AND EXISTS (SELECT 1 FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt) AS steps,
-        CASE WHEN NOT r.loose THEN coalesce(
-            (SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= f.from_at),
-            (SELECT max(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at < f.from_at),
+    SELECT f.finding_id, r.run_id, r.lo_attempt, r.hi_attempt, r.loose, f.source_id, f.kind, f.from_pos, f.until_pos, f.from_at, f.ended_at AS until_at,
+        o.margin_us, o.staleness, NOT r.loose AND d.run_id IS NOT NULL AS steps,
+        CASE WHEN NOT r.loose THEN coalesce(n.next_step, l.last_step,
             -- greatest() passes over NULL
             CASE WHEN f.first_step IS NOT NULL
                  THEN least(greatest(f.first_step, -2305843009213693952), 2305843009213693952) END) END AS first_step,
-        (SELECT min(s.step) FROM t_step_end_ s WHERE s.run_id = f.run_id AND s.attempt = f.attempt AND s.ended_at >= e.at) AS last_step
-    FROM t_finding f
+        e.next_step AS last_step
+    FROM case_ f
     JOIN reach r ON r.finding_id = f.finding_id
-    LEFT JOIN ended e ON e.finding_id = f.finding_id
+    LEFT JOIN (SELECT DISTINCT run_id, attempt FROM t_step_end_) d ON d.run_id = f.run_id AND d.attempt = f.attempt
+    ASOF LEFT JOIN t_step_by_time_ n ON n.run_id = f.run_id AND n.attempt = f.attempt AND n.ended_at >= coalesce(f.from_at, 'infinity'::TIMESTAMP)
+    ASOF LEFT JOIN t_step_by_time_ l ON l.run_id = f.run_id AND l.attempt = f.attempt AND l.ended_at < coalesce(f.from_at, '-infinity'::TIMESTAMP)
+    ASOF LEFT JOIN t_step_by_time_ e ON e.run_id = f.run_id AND e.attempt = f.attempt AND e.ended_at >= coalesce(f.ended_at, 'infinity'::TIMESTAMP)
     CROSS JOIN t_lock_setting_ o
+),
+-- Of the steps after it, the first that is `staleness` behind it.
+after_ AS (
+    SELECT b.run_id, b.lo_attempt, b.last_step, b.staleness, b.until_at, min(s.ended_at) AS ended_at
+    FROM (SELECT DISTINCT run_id, lo_attempt, last_step, staleness, until_at FROM bound WHERE steps) b
+    JOIN t_step_end_ s ON s.run_id = b.run_id AND s.attempt = b.lo_attempt AND s.step >= b.last_step + b.staleness AND s.ended_at >= b.until_at
+    GROUP BY ALL
 )
 SELECT b.finding_id, b.run_id, b.lo_attempt, b.hi_attempt, b.source_id, b.from_pos, b.until_pos,
     CASE b.kind WHEN 'wake_without_weights' THEN 'weights woken without a reload'
@@ -254,15 +370,14 @@ SELECT b.finding_id, b.run_id, b.lo_attempt, b.hi_attempt, b.source_id, b.from_p
          ELSE replace(b.kind, '_', ' ') END AS words,
     epoch_us(b.from_at) - b.margin_us - 1000000 AS lo_us,
     CASE WHEN b.from_at IS NULL THEN NULL
-         ELSE coalesce(epoch_us(CASE WHEN b.steps
-             THEN (SELECT min(s.ended_at) FROM t_step_end_ s WHERE s.run_id = b.run_id AND s.attempt = b.lo_attempt
-                   AND s.step >= b.last_step + b.staleness AND s.ended_at >= b.until_at)
-             ELSE b.until_at END) + b.margin_us + 1000000, 4611686018427387904) END AS hi_us,
+         ELSE coalesce(epoch_us(CASE WHEN b.steps THEN a.ended_at ELSE b.until_at END) + b.margin_us + 1000000, 4611686018427387904) END AS hi_us,
     b.first_step - b.staleness AS step_lo,
     CASE WHEN b.first_step IS NOT NULL THEN coalesce(b.last_step + b.staleness, 4611686018427387904) END AS step_hi,
-    NOT EXISTS (SELECT 1 FROM t_place p WHERE p.source_id = b.source_id AND p.console)
-        AND NOT EXISTS (SELECT 1 FROM t_step_end_ s WHERE list_contains(s.logs, b.source_id)) AS own
-FROM bound b;
+    b.source_id NOT IN (SELECT source_id FROM t_place WHERE console)
+        AND b.source_id NOT IN (SELECT unnest(logs) FROM t_step_end_) AS own
+FROM bound b
+LEFT JOIN after_ a ON b.steps AND a.run_id = b.run_id AND a.lo_attempt = b.lo_attempt AND a.last_step = b.last_step AND a.staleness = b.staleness
+    AND a.until_at = b.until_at;
 
 -- All logs of an attempt with the same findings: `own` is the log of an engine, which its own findings reach by position, and
 -- 0 all the others. What some number is held against that tells neither time nor step, or where a finding tells no steps.
@@ -282,8 +397,8 @@ log AS (
 SELECT row_number() OVER (ORDER BY l.run_id, l.attempt, l.own) AS zone, l.run_id, l.attempt, l.own,
     count(a.finding_id) AS findings, coalesce(bool_or(a.step_lo IS NULL), false) AS stepless, coalesce(bool_or(a.lo_us IS NULL), false) AS timeless,
     min(a.step_lo) AS step_lo, max(a.step_hi) AS step_hi, max(coalesce(a.hi_us, 4611686018427387904)) AS last_us,
-    string_agg(DISTINCT a.words, '; ' ORDER BY a.words) AS words,
-    array_to_string(list_slice(list(DISTINCT a.finding_id ORDER BY a.finding_id) FILTER (WHERE a.finding_id IS NOT NULL), 1, 20), ' ') AS ids
+    array_to_string(list_sort(list_distinct(list(a.words) FILTER (WHERE a.words IS NOT NULL))), '; ') AS words,
+    array_to_string(list_slice(list_sort(list_distinct(list(a.finding_id) FILTER (WHERE a.finding_id IS NOT NULL))), 1, 20), ' ') AS ids
 FROM log l
 LEFT JOIN act a ON a.run_id = l.run_id AND a.attempt = l.attempt AND (l.own = 0 OR a.source_id <> l.own)
 GROUP BY l.run_id, l.attempt, l.own;
@@ -315,6 +430,6 @@ island AS (
         OVER (PARTITION BY axis, key ORDER BY lo, hi, words ROWS UNBOUNDED PRECEDING) AS nth
     FROM grown
 )
-SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us, string_agg(DISTINCT words, '; ' ORDER BY words) AS words,
-    array_to_string(list_slice(list(DISTINCT finding_id ORDER BY finding_id), 1, 20), ' ') AS ids
+SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us, array_to_string(list_sort(list_distinct(list(words))), '; ') AS words,
+    array_to_string(list_slice(list_sort(list_distinct(list(finding_id))), 1, 20), ' ') AS ids
 FROM island GROUP BY axis, key, nth;
