@@ -111,7 +111,7 @@ def _recorded(reader: Reader, run_id: str) -> dict[str, str]:
     found = said.rows(reader, "SELECT field, value, same_value FROM run_records WHERE run_id = ?", [run_id])
     values = {str(row["field"]): str(row["same_value"] or row["value"]) for row in found if row["value"]}
     return {
-        name: value if len(value) <= closure.VALUE else f"sha256:{hashlib.sha256(value.encode()).hexdigest()}"
+        name: closure.fitting(value)
         for name, value in values.items()
         if name in closure.NAMES.recorded and value != closure.UNKNOWN
     }

@@ -24,7 +24,7 @@ from tic_daemon.scan.events import At, Fault, Mismatch
 from tic_daemon.store.comparison_rows import ComparisonRow
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
-from tic_daemon.store.rows import ArtifactRow, CursorRow, MarkRow, SourceDelta
+from tic_daemon.store.rows import ArtifactRow, ConfigRow, CursorRow, MarkRow, SourceDelta
 from tic_daemon.store.writer import Writer
 
 MAE = 'metric = "logprob_mae"\nat_most = 0.1\ngoal = "cross_stack"\ngate = "zero_update"\ncell = "replay"\n'
@@ -423,6 +423,30 @@ def test_a_run_is_of_the_candidate_that_it_was_declared_for_first(world: World) 
     world.compare(run, "PASS", world.freeze(BITWISE))
     assert world.cell(first, "zero_update/replay")[0] == "pass"
     assert world.cell(second, "zero_update/replay")[0] == "not run"
+
+
+def test_a_run_whose_record_says_otherwise_is_of_another_candidate(world: World) -> None:
+    run, other = world.run(), world.run()
+    receipt = {
+        "host": "node7",
+        "root": "/jobs",
+        "kind": "receipt",
+        "side": "worker",
+        "digest": "d",
+        "key": "rollout.tp",
+    }
+    for each in (run, other):
+        row = ConfigRow(path=f"/jobs/{each}/receipt.json", run_hint=each, name="rollout.tp", value="4", **receipt)
+        world.writer.commit([], configs=[row])
+    assert world.ask("SELECT value FROM run_records WHERE run_id = ? AND field = 'rollout.tp'", [run]) == [("4",)]
+    own = world.candidate(run, **{"rollout.tp": "8"})
+    world.compare(run, "PASS", world.freeze(BITWISE))
+    assert world.cell(own, "zero_update/replay") == (
+        "inconclusive", False, "another candidate: rollout.tp is 4, the closure says 8",
+    )  # fmt: skip
+    agreed = world.candidate(other, **{"rollout.tp": "4"})
+    world.compare(other, "PASS", world.freeze(BITWISE))
+    assert world.cell(agreed, "zero_update/replay")[0] == "pass"
 
 
 def test_evidence_survives_a_daemon_that_was_killed_before_it_wrote_it(tmp_path: Path) -> None:

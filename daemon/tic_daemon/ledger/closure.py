@@ -103,6 +103,11 @@ def of(said: Mapping[str, str]) -> Closure:
     return Closure(digest, found, tuple(name for name, value in found.items() if value == UNKNOWN))
 
 
+def fitting(value: str) -> str:
+    """A value as a closure holds it: a longer one by its hash."""
+    return value if len(value) <= VALUE else f"sha256:{hashlib.sha256(value.encode()).hexdigest()}"
+
+
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
     """What differs between two closures' fields. What is unknown is never taken for equal."""
     changed, unshown = [], []

@@ -9,6 +9,7 @@ Only `judged` makes evidence, and it takes label and reason from the comparison 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta
@@ -18,6 +19,8 @@ import pyarrow as pa
 
 from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger.chain import NAMES, Link, link
+from tic_daemon.ledger.closure import NAMES as CLOSURE
+from tic_daemon.ledger.closure import UNKNOWN, fitting
 from tic_daemon.ledger.entries import Entry, artifact
 from tic_daemon.store.rows import LedgerRow
 
@@ -76,10 +79,36 @@ def judged(con: duckdb.DuckDBPyConnection, host: str, now: datetime) -> list[Ent
     if not con.execute("SELECT 1 FROM ledger_row WHERE kind = 'candidate' AND run_id <> '' LIMIT 1").fetchone():
         return []
     found = con.execute(_JUDGED).fetchall()
-    return [_evidence(row, host, now + timedelta(microseconds=number)) for number, row in enumerate(found)]
+    against = _contradictions(con, {(row[1], row[2]) for row in found}) if found else {}
+    return [
+        _evidence(row, host, now + timedelta(microseconds=number), against.get((row[1], row[2]), []))
+        for number, row in enumerate(found)
+    ]
 
 
-def _evidence(row: Sequence[Any], host: str, now: datetime) -> Entry:
+def _contradictions(con: duckdb.DuckDBPyConnection, pairs: set[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+    """By (candidate, run), what the run's record says otherwise than the closure that the run was declared for."""
+    bodies = con.execute(
+        "SELECT candidate, arg_min(body, seq) FROM ledger_row WHERE kind = 'candidate' AND list_contains(?, candidate) "
+        "GROUP BY candidate",
+        [sorted({candidate for candidate, _ in pairs})],
+    ).fetchall()
+    fields = {candidate: json.loads(body)["fields"] for candidate, body in bodies}
+    records = con.execute(
+        "SELECT run_id, field, coalesce(same_value, value) FROM run_records WHERE list_contains(?, run_id) "
+        "AND value <> 'unknown' AND list_contains(?, field)",
+        [sorted({run for _, run in pairs}), list(CLOSURE.recorded)],
+    ).fetchall()
+    found: dict[tuple[str, str], list[str]] = {}
+    for candidate, run in pairs:
+        for run_id, name, value in records:
+            said = fields.get(candidate, {}).get(name, UNKNOWN)
+            if run_id == run and said not in (UNKNOWN, fitting(value)) and said.lower() != fitting(value).lower():
+                found.setdefault((candidate, run), []).append(f"{name} is {value[:200]}, the closure says {said[:200]}")
+    return found
+
+
+def _evidence(row: Sequence[Any], host: str, now: datetime, against: Sequence[str]) -> Entry:
     comparison, candidate, run_id, step, policy, workload, criterion, label, reason, digest, made_on, *sides = row
     files = [
         artifact(path, size, sha256, made_on)
@@ -90,6 +119,7 @@ def _evidence(row: Sequence[Any], host: str, now: datetime) -> Entry:
         named("evidence", comparison, candidate), "evidence", now, "tic-daemon", host, candidate=candidate,
         run_id=run_id, step=step, policy=policy or "", workload=workload or "", criterion=criterion, label=label,
         reason=reason, target=comparison, manifest_sha256=digest or "", artifacts=canonical(files),
+        body=canonical({"contradicts": sorted(against)} if against else {}),
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@
 CREATE OR REPLACE VIEW i_evidence AS
 WITH one AS (SELECT id, max(rec_id) AS rec_id FROM b_comparison GROUP BY id)
 SELECT e.rec_id, e.id, e.candidate, e.run_id, e.step, e.policy, e.workload, e.criterion, e.label, e.reason, e.target, e.manifest_sha256,
-    e.policy_content_id, e.receipt_sha256, e.artifacts, e.said_at, e.observed_at, c.id AS comparison, c.host AS made_on, c.goal, c.manifest,
+    e.policy_content_id, e.receipt_sha256, e.artifacts, e.body, e.said_at, e.observed_at, c.id AS comparison, c.host AS made_on, c.goal, c.manifest,
     c.intervention, c.scope, c.valid_tokens, c.mismatched_tokens, c.independent_sequences, c.comparator, c.side_a, c.sha256_a, c.side_b,
     c.sha256_b, c.produced_a, c.produced_how_a, c.producer_host_a, c.producer_pid_a, c.produced_b, c.produced_how_b, c.producer_host_b,
     c.producer_pid_b
@@ -36,6 +36,8 @@ evidence AS MATERIALIZED (
         -- Bytes that changed since take a PASS away; a FAIL stands: else it could be got rid of by touching a file.
         CASE WHEN s.admissibility <> 'admissible' THEN s.admissibility || ': ' || s.why
              WHEN s.marked OR e.comparison IN (SELECT id FROM marked_one) THEN 'marked inconclusive'
+             WHEN json_extract_string(e.body, '$.contradicts[0]') IS NOT NULL
+             THEN 'another candidate: ' || json_extract_string(e.body, '$.contradicts[0]')
              WHEN e.label IN ('INVALID', 'VACUOUS') THEN e.label || ': ' || e.reason
              WHEN e.label = 'PASS' AND e.comparison IS NULL THEN 'its comparison is not in this store'
              WHEN e.label = 'PASS' AND (a.state NOT IN ('verified', 'recorded') OR a.sha256 <> e.sha256_a) THEN 'file A is ' || a.state || ' since'
