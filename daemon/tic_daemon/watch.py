@@ -454,14 +454,14 @@ class Daemon:
         survey = self._follower.survey
         if last:
             self._env_files.finish(survey.env_files if survey else (), ENV_S)
-            self._record_files.finish(_of_record(survey), ENV_S)
+            self._record_files.finish(_of_record(survey, results=self._watch_results), ENV_S)
             self._smi_files.finish(survey.smi_files if survey else (), ENV_S)
             self._pending.extend(self._smi_files.take())
             self._results.finish(ENV_S)
             self._take_results()
         elif survey is not None:
             self._env_files.look(survey.env_files, time.monotonic())
-            self._record_files.look(_of_record(survey), time.monotonic())
+            self._record_files.look(_of_record(survey, results=self._watch_results), time.monotonic())
             self._smi_files.look(survey.smi_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
         self._writer.settle_if_due()
@@ -623,9 +623,11 @@ def _record_files(config: Config, known: dict[str, str]) -> RecordFiles:
     return files
 
 
-def _of_record(survey: Survey | None) -> tuple[tuple[str, str], ...]:
-    """Files that say what a run was made of; of the manifests and sidecars among them results are verified besides."""
-    return (*survey.record_files, *survey.result_files) if survey is not None else ()
+def _of_record(survey: Survey | None, *, results: bool) -> tuple[tuple[str, str], ...]:
+    """Files that say what a run was made of. `results`: manifests and sidecars, too, which are verified besides."""
+    if survey is None:
+        return ()
+    return (*survey.record_files, *survey.result_files) if results else survey.record_files
 
 
 def raise_file_limit() -> None:

@@ -58,15 +58,29 @@ def test_receipts_are_the_workers_word_and_of_a_role() -> None:
     assert set(values('{"torch": "2.9.0"}', "receipt", "/x/rollout_rank3.receipt.json")) == {"rollout.torch"}
     assert set(values('{"torch": "2.9.0"}', "receipt", "/x/receipt.json")) == {"torch"}
     # Elsewhere the launcher speaks, but where it is said whose word it is.
-    found = values('{"commit": "abc", "worker": {"torch": "2"}, "workers": [{"pid": 1}]}', "meta", "/x/.meta.json")
+    found = values(
+        '{"commit": "abc", "worker": {"torch": "2"}, "workers": [{"cuda": "12.9"}]}', "meta", "/x/.meta.json"
+    )
     assert {name: side for name, (_, side, _) in found.items()} == {
-        "commit": "launcher", "torch": "worker", "pid": "worker"
+        "commit": "launcher", "torch": "worker", "cuda": "worker"
     }  # fmt: skip
 
 
 def test_what_a_manifest_says_of_its_artifacts_is_left_out() -> None:
-    told = json.dumps({"commit": "abc", "artifacts": {"x.pt": "0" * 64}, "files": [{"path": "y"}]})
-    assert set(values(told, "manifest", "/r/manifest.json")) == {"commit"}
+    said = {
+        "commit": "abc",
+        "step": 3,
+        "artifacts": {"x.pt": "0" * 64},
+        "files": [{"path": "y"}],
+        "pair": {"name": "p", "a": ["r1"]},
+    }
+    told = values(json.dumps(said), "manifest", "/r/manifest.json")
+    assert set(told) == {"commit", "pair.name", "pair.a"}, (
+        "there may be one for each step: only what is asked for is kept"
+    )
+    foreign = {"commit": "abc", "name": "a web page"}
+    assert values(json.dumps(foreign), "manifest", "/r/manifest.json") == {}
+    assert set(values(json.dumps(foreign), "manifest", "/r/results/r1/manifest.json")) == {"commit"}
 
 
 @pytest.mark.parametrize(

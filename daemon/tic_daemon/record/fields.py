@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -142,6 +143,23 @@ def _key(pattern: str, when: str = "", gives: str = "") -> Pattern:
 def fields() -> tuple[Field, ...]:
     """The fields of this program."""
     return load(Path(__file__).with_name("fields.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _by_leaf() -> Mapping[str, tuple[Pattern, ...]]:
+    found: dict[str, list[Pattern]] = {}
+    for field in fields():
+        for pattern in field.patterns:
+            if pattern.kind in ("name", "glob"):
+                found.setdefault(pattern.leaf.rpartition(".")[2], []).append(pattern)
+    return {leaf: tuple(patterns) for leaf, patterns in found.items()}
+
+
+def is_asked_for(key: str) -> bool:
+    """Whether a field may be told by a key in lower case."""
+    by_leaf = _by_leaf()
+    candidates = (*by_leaf.get(key.rpartition(".")[2], ()), *by_leaf.get("", ()))
+    return any(pattern.matches(key) for pattern in candidates)
 
 
 def as_sql(what: str) -> str:

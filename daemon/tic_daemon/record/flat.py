@@ -8,7 +8,7 @@
     config    resolved_config.*, effective_config.*, full_config.*, hparams.yaml; config.* and config/* of a run
     recipe    recipe.*
     receipt   what a worker wrote of itself: receipt.json, rank0.receipt.json, worker_receipt_3.yaml
-    meta, manifest    as results/layout.py names them. What a manifest says of its artifacts is left out
+    meta, manifest    as results/layout.py names them: what a field of the record asks for, and pairs of arms
 
 All of them are the launcher's word but receipts, and what stands in others under worker, workers, observed or actual.
 A receipt's values are of its role: the key `role` in it, else a word in its name. A secret is replaced by a reference
@@ -22,14 +22,15 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any, Final
 
 import yaml
 
 from tic_daemon.credentials import PLACE, names_secret, without_credentials, without_secrets
-from tic_daemon.results import layout
+from tic_daemon.record.fields import is_asked_for
+from tic_daemon.results import layout, manifest
 from tic_daemon.results.sidecar import is_reference
 
 MAX_BYTES: Final = 4 << 20
@@ -119,6 +120,8 @@ def read(data: bytes, kind: str, path: str) -> Told:
     """What the bytes of such a file say."""
     if len(data) > MAX_BYTES and kind != layout.MANIFEST:
         return Told(problem=f"longer than {MAX_BYTES >> 20} MiB: not read")
+    if kind == layout.MANIFEST and manifest.read(data, ours=bool(layout.run_dir_of(path))).foreign:
+        return Told()  # of some other program
     text = data.decode("utf-8", "backslashreplace")
     name = path.rpartition("/")[2]
     try:
@@ -128,12 +131,20 @@ def read(data: bytes, kind: str, path: str) -> Told:
         return Told(problem=f"it cannot be read: {why[:200]}")
     if found is None:
         return Told(problem="no table of keys and values")
-    return _told(found, kind, name)
+    told = _told(found, kind, name)
+    if kind not in (layout.MANIFEST, layout.META):
+        return told
+    # A run may have one for each of its steps: of them only what a field asks for is kept, and what declares pairs.
+    return replace(told, values=tuple(one for one in told.values if one.secret or _wanted(one.name)))
 
 
 def of_mapping(said: Mapping[str, Any], kind: str, name: str) -> Told:
     """What a configuration says that is a mapping already. `name`: where it stands, for references."""
     return _told([(key, value, None) for key, value in _of_value("", dict(said), 0)], kind, name)
+
+
+def _wanted(name: str) -> bool:
+    return _PAIR.match(name) is not None or is_asked_for(name)
 
 
 _Flat = list[tuple[str, Any, int | None]]

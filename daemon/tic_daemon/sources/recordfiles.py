@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -21,6 +22,7 @@ from tic_daemon.store.rows import ConfigRow, SourceDelta
 from tic_daemon.wandb.events import WandbRun
 
 WANDB: Final = "wandb"
+_REST: Final = 20.0
 
 
 class RecordFiles(SmallFiles):
@@ -66,6 +68,17 @@ class RecordFiles(SmallFiles):
         done = {id(row) for row in rows}
         with self._lock:
             self._rows = tuple(row for row in self._rows if id(row) not in done)
+
+    def _look_at(self, files: tuple[tuple[str, str], ...]) -> None:
+        began = time.monotonic()
+        super()._look_at(files)
+        # There may be a manifest for each step of many runs, on a slow mount: a long look is followed by a long rest.
+        self._next = max(self._next, time.monotonic() + _REST * (time.monotonic() - began))
+
+    def _one(self, path: str, root: str) -> None:
+        info = os.stat(path)  # noqa: PTH116  names need not be valid text
+        if self._stats.get(path) != (info.st_ino, info.st_size, info.st_mtime_ns):
+            super()._one(path, root)
 
     def _looked(self, files: Sequence[tuple[str, str]]) -> None:
         for path in set(self._known).difference(path for path, _ in files):
