@@ -48,6 +48,22 @@ def test_what_was_written_is_read(layout: StoreLayout) -> None:
     assert spool.path.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_rows_of_the_ledger_are_laid_over_nothing(layout: StoreLayout, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tic_daemon.store.spool.OVERLAY_BYTES", 1000)
+    spool = Spool.at(layout.directory)
+    for number in range(20):
+        spool.declare("case", body=json.dumps({"name": f"c{number}", "parts": {"fix": "x"}}, separators=(",", ":")))
+    assert overlay(layout.spool_dir) is None
+    mark = spool.mark("r", reason="why")
+    assert [row["id"] for row in json.loads(overlay(layout.spool_dir) or "")] == [mark.id]
+    pending = SpoolReader(layout).pending()
+    assert (len(pending.ledger), pending.marks) == (20, (mark,))
+    for _ in range(5):
+        spool.mark("r", reason="why")
+    with pytest.raises(SpoolError, match="holds over"):
+        overlay(layout.spool_dir)
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

@@ -45,6 +45,8 @@ FROM_KINDS = ("now", "time", "source", "scheduler", "manifest")
 _NAMES = {"ledger": "row of the ledger"}
 LINE_BYTES = 8 << 20
 OVERLAY_BYTES = 32 << 20
+SPOOL_BYTES = 256 << 20
+_OF_LEDGER = b'{"kind":"ledger"'
 CUT_ROWS = 200_000
 _CAPS = {"reason": 4000, "run_id": 500, "target": 500, "who": 200, "host": 200, "id": 64}
 _RECORD = re.compile(r"\d{1,19}:\d{1,10}:\d{1,19}|comparison:[0-9a-f]{16}")
@@ -314,12 +316,17 @@ def overlay(directory: Path) -> str | None:
     Lines that the daemon has taken in may be among them: the views drop those.
     """
     rows: dict[str, Line] = {}
-    left = OVERLAY_BYTES
+    left, whole = OVERLAY_BYTES, SPOOL_BYTES
     for path, size in _files(directory):
-        left -= size
-        if left < 0:
-            raise SpoolError(f"the spool {directory} holds over {OVERLAY_BYTES >> 20} MB", "move old files away")
+        whole -= size
+        if whole < 0:
+            raise SpoolError(f"the spool {directory} holds over {SPOOL_BYTES >> 20} MB", "move old files away")
         for line in _whole_lines(path, 0)[0]:
+            if line.startswith(_OF_LEDGER):
+                continue  # they are in the ledger or they are not: nothing is laid over it
+            left -= len(line)
+            if left < 0:
+                raise SpoolError(f"the spool {directory} holds over {OVERLAY_BYTES >> 20} MB", "move old files away")
             row = parse_line(line)
             if isinstance(row, str):
                 continue
