@@ -131,8 +131,27 @@ def _f32(value: float) -> float:
     return float(struct.unpack(">f", struct.pack(">f", value))[0])
 
 
+_MADE: dict[str, Any] = {}
+
+
 def some(store: FakeStore) -> None:
     """Comparisons as a person would meet them: measured ones, a PASS, a FAIL, an INVALID one, traces, and a queue."""
+    from tests.tui.fake import FakeStore, Filled
+
+    if not _MADE:  # made once, then copied
+        scratch = FakeStore()
+        _make_some(scratch)
+        _MADE.update(Filled.of(scratch).tables)
+    for name, table in _MADE.items():
+        with store.lock:
+            columns = ", ".join(table.column_names)
+            store.db.register("made", table)
+            store.db.execute(f"INSERT INTO {name} ({columns}) SELECT {columns} FROM made")
+            store.db.unregister("made")
+    store.write("UPDATE sources SET bytes_read = bytes_read + 1")
+
+
+def _make_some(store: FakeStore) -> None:
     from tests.tui.fake import NOW
 
     for number in range(10):
@@ -177,7 +196,6 @@ def some(store: FakeStore) -> None:
                why="" if state == "verified" else "it is another file since", sha256=f"{11 if side == 'rollout' else 9:064x}",
                expected_sha256=f"{11 if side == 'rollout' else 511:064x}", manifest="/results/step11/manifest.json",
                modified_at=NOW, observed_at=NOW)  # fmt: skip
-    store.grow()
 
 
 def probe(store: FakeStore, name: str, order: int, state: str, *, request: str = "r0") -> None:

@@ -45,6 +45,7 @@ KIND: dict[str, type[Any]] = {
     "sequence": SequenceScreen, "token": TokenScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
 }  # fmt: skip
 RUN = "grpo-tiny-a"
+COMPARING = ("comparisons", "comparison", "sequence", "token")
 
 
 async def home(s: Stage) -> None:
@@ -69,8 +70,14 @@ async def go(s: Stage, screen: str) -> None:
         detail.redraw()
         s.said.clear()
         return
-    if here and screen in {"run", "mismatches", "faults"}:
+    if here and screen in {"run", "mismatches", "faults", "comparisons"}:
         s.said.clear()
+    elif here and screen in COMPARING[1:] and getattr(s.app.screen, "row", "") is not None:
+        s.said.clear()
+        if isinstance(s.app.screen, ComparisonScreen):
+            s.app.screen.set_focus(s.app.screen.within)
+        rows(s).move_to(0)
+        return
     else:
         await home(s)
     if screen in {"run", "inspect", "mark"}:
@@ -112,7 +119,7 @@ async def go(s: Stage, screen: str) -> None:
         await at_the_middle_batch(s)
     elif screen == "sides":
         await the_middle_step(s)
-    elif screen in {"comparisons", "comparison", "sequence", "token"}:
+    elif screen in COMPARING:
         await compares(s, screen)
     elif screen == "help":
         await s.press("question_mark")
@@ -161,9 +168,7 @@ async def compares(s: Stage, screen: str) -> None:
     view.table.column = "differs"
     await s.until(lambda: view.table.row_count == 14)
     view.table.move_to(11)
-    for level in ("comparison", "sequence", "token")[
-        : ("comparisons", "comparison", "sequence", "token").index(screen)
-    ]:
+    for level in COMPARING[1 : COMPARING.index(screen) + 1]:
         await s.press("enter")
         await s.until(lambda: isinstance(s.app.screen, KIND[level]) and rows(s).row_count > 1)  # noqa: B023
 
@@ -729,10 +734,15 @@ async def test_every_key_has_its_effect(
                     raise AssertionError(f"{key} ({action.id}) on {screen}: {error}\n{s.text}") from error
 
 
+def _cheap(action: str, screen: str) -> bool:
+    """Among the tests that always run: one of the keys everywhere, and both on one screen."""
+    return screen == "run" or (action == "quit" and screen not in COMPARING[:-1])
+
+
 @pytest.mark.parametrize(
     ("action", "screen"),
     [
-        pytest.param(k, s, id=f"{k.id}-{s}", marks=() if k.id == "quit" or s == "run" else pytest.mark.slow)
+        pytest.param(k, s, id=f"{k.id}-{s}", marks=() if _cheap(k.id, s) else pytest.mark.slow)
         for k in TABLE
         if k.id in LEAVING
         for s in SCREENS
