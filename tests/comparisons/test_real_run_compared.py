@@ -15,7 +15,10 @@ import pytest
 
 from tests.e2e.harness import ROOT, ask, tic, tui
 from tests.results.test_archive import CORPUS
+from tests.tui.fake import FakeStore
+from tests.tui.stage import Stage
 from tic_daemon.store import united
+from tic_tui.app import TicApp
 
 LOG = ROOT / "samples" / "grpo-tiny-a" / "worker_raw.log"
 MEANS = (
@@ -203,3 +206,36 @@ def test_as_of_a_copy_and_several_stores(real: Path, tmp_path: Path) -> None:
             == con.execute(f"SELECT count(*) FROM s.{view}").fetchall()
         )
     assert con.execute("SELECT DISTINCT cross_stack FROM temp.control_groups").fetchall() == [("inconclusive",)]
+
+
+async def test_the_screen_goes_down_to_the_bits_of_the_token_that_differs_most(real: Path) -> None:
+    where = CORPUS / "step000"
+    rollout, trainer = raw(where / "rollout_logprobs.pt"), raw(where / "trainer_logprobs.pt")
+    # By numpy: the sequence with the most differing tokens, of those the one with the largest difference, and its first.
+    gaps = {
+        key: np.abs(trainer[key][0].astype(float) - a.astype(float))[mask].max() for key, (a, mask) in rollout.items()
+    }
+    counts = {
+        key: int((a.view(np.int32) != trainer[key][0].view(np.int32))[mask].sum()) for key, (a, mask) in rollout.items()
+    }
+    request = min(rollout, key=lambda key: (-counts[key], -gaps[key]))
+    place = place_of_first(rollout[request], trainer[request])
+    a, b = rollout[request][0][place], trainer[request][0][place]
+    app = TicApp(str(real))
+    async with app.run_test(size=(120, 40)) as pilot:
+        s = Stage(app, FakeStore(), pilot)
+        await s.until(lambda: app.runs_view is not None and app.runs_view.runs)
+        await s.press("enter", "c")
+        await s.shows("comparisons 12", f"{sum(counts.values())}/1152")
+        await s.press("g", "enter")
+        await s.shows(f"{counts[request]}/{int(rollout[request][1].sum())}", "logprob_mae      0.0021032277")
+        await s.press("enter")
+        await s.shows("first that differs")
+        rows = app.screen.tokens  # type: ignore[attr-defined]
+        rows.move_to([row.position for row in rows.rows].index(place))
+        await s.press("enter")
+        await s.shows(f"request          {request}", f"{float(a)!r}  0x{a.view(np.uint32):08x}",
+                      f"{float(b)!r}  0x{b.view(np.uint32):08x}", f"B - A            {float(b) - float(a)!r}",
+                      f"{abs(int(a.view(np.int32)) - int(b.view(np.int32)))} representable number")  # fmt: skip
+        await s.press("enter")
+        await s.shows("verified: size and SHA-256 as the manifest says", "step000/rollout_logprobs.pt")
