@@ -130,8 +130,8 @@ def test_terms_at_the_edge_of_the_series() -> None:
         true = float(mpmath.expm1(mpmath.mpf(d)) - mpmath.mpf(d)) if abs(d) > 1e-9 else d * d / 2
         assert value == pytest.approx(true, rel=3e-15, abs=0) and value >= 0
     gap = probability_gap(np.array([-1.0, -1e-9, -745.0, -5.0]), np.array([-1.0, -2e-9, 0.0, -800.0]))
-    assert gap[0] == 0 and gap[1] == pytest.approx(1e-9 * (1 - 1.5e-9), rel=1e-12)
-    assert gap[2] == 1.0 and gap[3] == pytest.approx(math.exp(-5), rel=1e-15)
+    assert gap[0] == 0 and gap[1] == pytest.approx(1e-9 * (1 - 1.5e-9), rel=1e-12, abs=0)
+    assert gap[2] == 1.0 and gap[3] == pytest.approx(math.exp(-5), rel=1e-15, abs=0)
 
 
 @settings(max_examples=100, deadline=None)

@@ -72,7 +72,7 @@ def test_the_real_run_against_numpy(step: int) -> None:
         own, flags = np.abs(d[begins[place] : begins[place + 1]]), differ[begins[place] : begins[place + 1]]
         assert row.request == order[place] and row.valid == lengths[place]
         assert row.mismatched == flags.sum() and row.max_abs == own.max() and row.max_at == own.argmax()
-        assert row.mean_abs == pytest.approx(own.mean(), rel=1e-14)
+        assert row.mean_abs == pytest.approx(own.mean(), rel=1e-14, abs=0)
         assert row.first_mismatch == (int(flags.argmax()) if flags.any() else None)
         runs = "".join("x" if flag else " " for flag in flags).split()
         assert row.longest_run == max(map(len, runs), default=0)
@@ -98,11 +98,11 @@ def test_figures_by_hand() -> None:
     assert metrics["logprob_max"] == 0.5 and found.places["logprob_max"] == ("r", 1)
     assert metrics["kl_k1"] == 0.75 / 4
     assert metrics["kl_k2"] == (0.25 + 0.0625) / 2 / 4
-    assert metrics["kl_k3"] == pytest.approx((math.exp(-0.5) - 0.5 + math.exp(-0.25) - 0.75) / 4, rel=1e-15)
+    assert metrics["kl_k3"] == pytest.approx((math.exp(-0.5) - 0.5 + math.exp(-0.25) - 0.75) / 4, rel=1e-15, abs=0)
     gap = math.exp(-2) - math.exp(-2.5) + math.exp(-3) - math.exp(-3.25)
-    assert metrics["probability_mae"] == pytest.approx(gap / 4, rel=1e-15)
-    assert metrics["relative_l2"] == pytest.approx(math.sqrt(0.3125 / (1 + 6.25 + 10.5625 + 0.25)), rel=1e-15)
-    assert metrics["cosine"] == pytest.approx(16 / math.sqrt(14.25 * 18.0625), rel=1e-15)
+    assert metrics["probability_mae"] == pytest.approx(gap / 4, rel=1e-15, abs=0)
+    assert metrics["relative_l2"] == pytest.approx(math.sqrt(0.3125 / (1 + 6.25 + 10.5625 + 0.25)), rel=1e-15, abs=0)
+    assert metrics["cosine"] == pytest.approx(16 / math.sqrt(14.25 * 18.0625), rel=1e-15, abs=0)
     assert [metrics[name] for name in ("p50", "p95", "p99")] == [0, 0.5, 0.5]
     assert found.places["p50"] == ("r", 0) and found.places["p95"] == ("r", 1)
     assert found.magnitudes == {0: 1, -1: 1}, "1/2 <= 0.5 < 1 and 1/4 <= 0.25 < 1/2"
@@ -112,8 +112,8 @@ def test_k1_to_k3_follow_the_direction() -> None:
     """d = +10 and d = -10: exp(10) - 11 is 22015.47, exp(-10) + 9 is 9.000045."""
     up = figures(made.of_values({"r": [-11.0]}), made.of_values({"r": [-1.0]})).metrics
     down = figures(made.of_values({"r": [-1.0]}), made.of_values({"r": [-11.0]})).metrics
-    assert up["kl_k3"] == pytest.approx(22015.465794806718, rel=1e-15)
-    assert down["kl_k3"] == pytest.approx(9.000045399929762, rel=1e-15)
+    assert up["kl_k3"] == pytest.approx(22015.465794806718, rel=1e-15, abs=0)
+    assert down["kl_k3"] == pytest.approx(9.000045399929762, rel=1e-15, abs=0)
     assert (up["kl_k1"], down["kl_k1"]) == (-10, 10) and up["kl_k2"] == down["kl_k2"] == 50
 
 
@@ -135,14 +135,14 @@ def test_no_difference_is_zero_and_not_minus_zero() -> None:
 def test_k3_keeps_its_digits_where_the_sides_are_near(d: float, true: float) -> None:
     """The series d*d/2 + d**3/6 + d**4/24, of which three terms give sixteen digits here."""
     found = figures(made.of_values({"r": [0.0]}, dtype="float64"), made.of_values({"r": [d]}, dtype="float64"))
-    assert found.metrics["kl_k3"] == pytest.approx(true, rel=1e-14)
+    assert found.metrics["kl_k3"] == pytest.approx(true, rel=1e-14, abs=0)
 
 
 def test_tail_tokens_show_in_log_space_alone() -> None:
     """-12 against -30 and -20 against -40: mean 19 in log space, exp(-12) + exp(-20) halved in probability space."""
     found = figures(made.of_values({"r": [-12, -20]}), made.of_values({"r": [-30, -40]})).metrics
     assert found["logprob_mae"] == 19
-    assert found["probability_mae"] == pytest.approx((math.exp(-12) + math.exp(-20)) / 2, rel=1e-7)
+    assert found["probability_mae"] == pytest.approx((math.exp(-12) + math.exp(-20)) / 2, rel=1e-7, abs=0)
 
 
 def test_a_wide_difference_overflows_openly() -> None:
@@ -151,7 +151,7 @@ def test_a_wide_difference_overflows_openly() -> None:
     assert found.overflow == 1 and found.metrics["kl_k3"] is None and "709" in found.undefined["kl_k3"]
     assert found.metrics["kl_k1"] == -799 / 2 and found.metrics["kl_k2"] == 799**2 / 4
     at = figures(made.of_values({"r": [-709.0]}), made.of_values({"r": [0.0]}))
-    assert at.overflow == 0 and at.metrics["kl_k3"] == pytest.approx(math.exp(709) - 710, rel=1e-15)
+    assert at.overflow == 0 and at.metrics["kl_k3"] == pytest.approx(math.exp(709) - 710, rel=1e-15, abs=0)
 
 
 def test_numbers_at_the_end_of_float64() -> None:
@@ -178,6 +178,17 @@ def test_equal_sides_have_a_cosine_of_one() -> None:
     for _ in range(20):
         values = made.of_values({"r": (-rng.exponential(size=37)).tolist()})
         assert figures(values, values).metrics["cosine"] == 1.0
+
+
+def test_products_of_both_signs_are_added_exactly() -> None:
+    """Products 1, 2**-54 and -1: added in pairs the small one is lost, and the sides would be orthogonal."""
+    a, b = (made.of_values({"r": own}, dtype="float64") for own in ([1.0, 2.0**-27, -1.0], [1.0, 2.0**-27, 1.0]))
+    assert figures(a, b).metrics["cosine"] == pytest.approx(2.0**-54 / (2 + 2.0**-54), rel=1e-14, abs=0)
+
+
+def test_differences_below_the_normal_numbers_have_their_power() -> None:
+    a, b = (made.of_values({"r": own}, dtype="float64") for own in ([-1e-310, -1.0, -2e-300], [-3e-310, -1.0, -1e-300]))
+    assert figures(a, b).magnitudes == {math.frexp(2e-310)[1]: 1, math.frexp(1e-300)[1]: 1}
 
 
 def test_signed_zeros_differ_and_are_named() -> None:

@@ -90,7 +90,7 @@ def test_shifts_and_places_position_by_position(shapes: list[tuple[int, float]],
             }
             for offset in shown.offsets:
                 gaps = expected[offset.k]
-                assert offset.mae == (pytest.approx(sum(gaps) / len(gaps), rel=1e-14) if gaps else None)
+                assert offset.mae == (pytest.approx(sum(gaps) / len(gaps), rel=1e-14, abs=0) if gaps else None)
         assert shown.reach == dict(sorted(reach.items()))
 
 
@@ -116,7 +116,7 @@ def test_another_temperature_is_a_slope() -> None:
     a = _values(rng, 500)
     b = (np.array(a) / 0.5).astype(np.float32).tolist()
     shown = found(made.of_values({"r": a}), made.of_values({"r": b}), block=64)
-    assert shown.slope == pytest.approx(2, rel=1e-12) and shown.correlation == pytest.approx(1, rel=1e-12)
+    assert shown.slope == pytest.approx(2, rel=1e-12, abs=0) and shown.correlation == pytest.approx(1, rel=1e-12, abs=0)
     assert any("hypothesis only" in remark for remark in shown.remarks)
 
 
@@ -126,8 +126,8 @@ def test_the_line_is_numpys(seed: int = 3) -> None:
     b = (0.9 * a + rng.normal(size=200) * 0.01 - 0.3).astype(np.float32).astype(float)
     shown = found(made.of_values({"r": a.tolist()}), made.of_values({"r": b.tolist()}))
     slope = np.cov(a, b)[0, 1] / np.var(a, ddof=1)
-    assert shown.slope == pytest.approx(slope, rel=1e-12)
-    assert shown.correlation == pytest.approx(np.corrcoef(a, b)[0, 1], rel=1e-12)
+    assert shown.slope == pytest.approx(slope, rel=1e-12, abs=0)
+    assert shown.correlation == pytest.approx(np.corrcoef(a, b)[0, 1], rel=1e-12, abs=0)
     constant = found(made.of_values({"r": [-0.1] * 7}), made.of_values({"r": [-0.1, -0.2, -0.3, -1, -2, -3, -4]}))
     assert constant.slope is None and constant.correlation is None
 

@@ -144,10 +144,14 @@ def test_tensors_are_hashed_and_measured(tmp_path: Path) -> None:
     own = found.differences[0].figures
     assert own is not None and (own.size, own.mismatched, own.first, own.finite) == (32, 2, (1, 3), 1.0)
     d = moved.astype(np.float64) - embed.astype(np.float64)
-    assert own.max_abs == np.abs(d).max() and own.mean_abs == pytest.approx(np.abs(d).mean(), rel=1e-14)
-    assert own.relative_l2 == pytest.approx(np.linalg.norm(d) / np.linalg.norm(moved.astype(np.float64)), rel=1e-13)
+    assert own.max_abs == np.abs(d).max() and own.mean_abs == pytest.approx(np.abs(d).mean(), rel=1e-14, abs=0)
+    assert own.relative_l2 == pytest.approx(
+        np.linalg.norm(d) / np.linalg.norm(moved.astype(np.float64)), rel=1e-13, abs=0
+    )
     flat = embed.astype(np.float64).ravel(), moved.astype(np.float64).ravel()
-    assert own.cosine == pytest.approx(flat[0] @ flat[1] / np.linalg.norm(flat[0]) / np.linalg.norm(flat[1]), rel=1e-13)
+    assert own.cosine == pytest.approx(
+        flat[0] @ flat[1] / np.linalg.norm(flat[0]) / np.linalg.norm(flat[1]), rel=1e-13, abs=0
+    )
     experts_found = found.differences[1].figures
     assert experts_found is not None and experts_found.max_abs == 9 and experts_found.first == (0, 0)
     assert found.differences[2].vocab is not None and found.differences[2].vocab.rows == 4
@@ -161,8 +165,8 @@ def _logits(*rows: list[float]) -> Held:
 def test_vocabulary_by_hand() -> None:
     """p = (1/2, 1/2), q = (3/4, 1/4): distance 1/4; log 1/2 against log 1/4: log 2."""
     found = vocab_figures(_logits([0.0, 0.0]), Held.of(ELEMENTS["float64"], np.array([[math.log(3), 0.0]])))
-    assert found.tv_mean == pytest.approx(0.25, rel=1e-15) and found.tv_max == found.tv_mean
-    assert found.logsoftmax_max == pytest.approx(math.log(2), rel=1e-15)
+    assert found.tv_mean == pytest.approx(0.25, rel=1e-15, abs=0) and found.tv_max == found.tv_mean
+    assert found.logsoftmax_max == pytest.approx(math.log(2), rel=1e-15, abs=0)
     assert found.argmax == 1 and found.ties == 1, "the tie of p holds q's largest"
     assert vocab_figures(_logits([1.0, 1.0, 0.0]), _logits([0.0, 1.0, 0.0])).argmax == 1, "not the first of a tie alone"
     assert vocab_figures(_logits([1.0, 1.0, 0.0]), _logits([0.0, 0.0, 1.0])).argmax == 0
