@@ -99,8 +99,9 @@ class TicApp(App[str | None], inherit_bindings=False):
     Args:
         target: the store, as `open_reader` takes it.
         look: the theme; None: the one for this terminal. wardrobe: all there are; None: the shipped ones.
-        say: writes a mark; None: marks cannot be written here, `why_not` says why.
+        say: writes a mark. sayer: gives that, or None and why marks cannot be written here, when the first one is.
         opener, clock: makes readers, tells the time for ages; tests give their own.
+        painted: called once, when something stands on the screen.
         notice_s: for how many seconds a notice stands in place of the footer.
     """
 
@@ -125,19 +126,20 @@ class TicApp(App[str | None], inherit_bindings=False):
         glyphs: Glyphs = UNICODE,
         keymap: bindings.Keymap | None = None,
         say: Sayer | None = None,
-        why_not: str = "",
+        sayer: Callable[[], tuple[Sayer | None, str]] | None = None,
+        painted: Callable[[], None] = lambda: None,
         opener: Opener | None = None,
         clock: Callable[[], datetime] = _now,
         notice_s: float = 6.0,
     ) -> None:
         self.clock = clock
+        self._painted = painted
         self._notice_s = notice_s
         self._no_color = terminal.no_color()  # before the toolkit takes it out of the environment
         self.wardrobe = wardrobe or Wardrobe(load_all())
         self.look = look or choose(self.wardrobe.looks, "", no_color=self._no_color)
         super().__init__(ansi_color=True if self.look.ansi else None)
-        self.register_theme(self.look.theme())
-        self.theme = self.look.name
+        self._dress_first()
         self.target = target
         self.glyphs = glyphs
         self.keymap = keymap or bindings.Keymap()
@@ -148,7 +150,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.notice: tuple[str, str] = ("", "dim")
         self.last_frame = ""
         self._metric = ""
-        self.saying = Saying(self, say, why_not)
+        self.saying = Saying(self, say, sayer)
         self.launcher = Launcher(self)
         self._notice_timer: Timer | None = None
         self._mouse_on = False
@@ -157,6 +159,14 @@ class TicApp(App[str | None], inherit_bindings=False):
         self._ending: Ending | None = None
         self._mailbox = Mailbox(lambda: self.post_message(Arrived()))
         self.feed = Feed(target, self._mailbox.post, opener or _open)
+
+    def _dress_first(self) -> None:
+        """The theme before anything is drawn. To set `theme` would have every style sheet parsed twice more."""
+        theme = self.look.theme()
+        self.register_theme(theme)
+        self.set_reactive(App.theme, theme.name)
+        self.set_class(theme.dark, "-dark-mode", update=False)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     # --- life ---
 
@@ -172,7 +182,11 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.set_interval(_AGES_S, self._tick)
         self.wardrobe.told = lambda found: self.post_message(ThemesRead(found))
         self.wardrobe.watch()
-        self.call_after_refresh(self.feed.start)
+        self.call_after_refresh(self._begin)
+
+    def _begin(self) -> None:
+        self._painted()
+        self.feed.start()
 
     async def on_unmount(self) -> None:
         self.wardrobe.stop()

@@ -18,20 +18,27 @@ _LATE_S: Final = 1.5  # a mark that the store does not show after this is "not y
 
 
 class Saying:
-    """Asks, writes and waits for the acknowledgement. `say` None: marks cannot be written here, `why_not` says why."""
+    """Asks, writes and waits for the acknowledgement.
 
-    def __init__(self, app: TicApp, say: Sayer | None, why_not: str) -> None:
-        self._app, self.say, self._why_not = app, say, why_not
+    Args:
+        say: writes a mark. sayer: asked for that by the first mark; None and why, if marks cannot be written here.
+    """
+
+    def __init__(
+        self, app: TicApp, say: Sayer | None, sayer: Callable[[], tuple[Sayer | None, str]] | None = None
+    ) -> None:
+        self._app, self.say, self._sayer, self._why_not = app, say, sayer, ""
         self._unseen: dict[str, str] = {}
 
     def _may_write(self) -> bool:
         if self._app.keymap.read_only:
             self._app.tell("read-only: started with --read-only")
-        elif self.say is None:
+            return False
+        if self.say is None and self._sayer is not None:
+            self.say, self._why_not = self._sayer()
+        if self.say is None:
             self._app.tell(f"marks cannot be written here: {self._why_not}")
-        else:
-            return True
-        return False
+        return self.say is not None
 
     async def ask_mark(self, verdict: str) -> None:
         """Opens the dialog for a mark or a note on what is under the cursor."""

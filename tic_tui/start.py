@@ -5,14 +5,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tic_daemon.errors import ConfigError
 from tic_tui import bindings, terminal, theming
 from tic_tui.glyphs import choose as choose_glyphs
+
+if TYPE_CHECKING:
+    from tic_tui.saying import Sayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,11 @@ def config_directory() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "tic-tui"
 
 
+def _collect_from_now_on() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 def run_screen(target: str, settings: Settings = Settings()) -> int:
     """Shows the screen until the user leaves; returns the exit code.
 
@@ -46,13 +56,17 @@ def run_screen(target: str, settings: Settings = Settings()) -> int:
     )
     wardrobe = theming.Wardrobe(theming.load_all(config / "themes"), config / "themes")
     look = theming.choose(wardrobe.looks, settings.theme, no_color=terminal.no_color())
+    gc.disable()  # what is loaded until the first paint stays: looking through it ninety times took a fifteenth of it
     from tic_tui.app import TicApp  # noqa: PLC0415  settings are refused before a toolkit is loaded
-    from tic_tui.marking import sayer  # noqa: PLC0415
 
-    say, why_not = sayer(target)
+    def sayer() -> tuple[Sayer | None, str]:
+        from tic_tui import marking  # noqa: PLC0415  the spool and a dialog: the first paint does not wait for them
+
+        return marking.sayer(target)
+
     app = TicApp(
         target, look=look, wardrobe=wardrobe, glyphs=choose_glyphs(ascii_only=settings.ascii_only), keymap=keymap,
-        say=say, why_not=why_not,
+        sayer=sayer, painted=_collect_from_now_on,
     )  # fmt: skip
     try:
         frame = app.run(mouse=settings.mouse)

@@ -10,23 +10,32 @@ ROOT = Path(__file__).parents[2]
 HEAVY = ("duckdb", "pyarrow", "torch", "wandb", "numpy")
 
 FIRST_PAINT = """
-import asyncio, sys, threading
-from tic_tui.app import TicApp
+import asyncio, gc, sys
+from tic_tui import start, terminal
 
-painted = threading.Event()
-def opener(target):
-    painted.set()
-    raise ConnectionError("not yet")
+terminal.can_paint = lambda: True
+seen, told = [], start._collect_from_now_on
+def painted():
+    told()
+    seen.append(gc.isenabled())
+    print(sorted(set(sys.modules) & set({heavy})))
+    print(sorted(n for n in sys.modules if n.startswith("tic_tui.screens.")))
+    print(sorted(n for n in sys.modules if n.startswith("tic_daemon")))
+start._collect_from_now_on = painted
 
-async def main():
-    app = TicApp("/nowhere", opener=opener)
-    async with app.run_test(size=(80, 24)) as pilot:
-        while not painted.is_set():
-            await pilot.pause(0.01)
-        assert "reading the store" in app.frame_text() or "cannot be read" in app.frame_text()
-asyncio.run(main())
-print(sorted(set(sys.modules) & set({heavy})))
-print(sorted(n for n in sys.modules if n.startswith("tic_tui.screens.")))
+def run(app, **settings):
+    async def shown():
+        assert not gc.isenabled()
+        async with app.run_test(size=(80, 24)) as pilot:
+            while not seen:
+                await pilot.pause(0.01)
+            assert "reading the store" in app.frame_text() or "cannot be read" in app.frame_text()
+    asyncio.run(shown())
+
+from textual.app import App
+App.run = run
+start.run_screen("/nowhere", start.Settings())
+assert seen == [True]
 """
 
 
@@ -41,11 +50,12 @@ def python(code: str) -> str:
 
 
 def test_first_paint_loads_no_engine() -> None:
-    heavy, screens = python(FIRST_PAINT.replace("{heavy}", repr(HEAVY))).splitlines()
+    heavy, screens, store = python(FIRST_PAINT.replace("{heavy}", repr(HEAVY))).splitlines()
     assert heavy == "[]"
     assert screens == "['tic_tui.screens.base', 'tic_tui.screens.runs']", (
         "other screens are loaded when they are gone to"
     )
+    assert store == "['tic_daemon', 'tic_daemon.errors']", "a mark's spool is loaded by the first mark"
 
 
 def test_bindings_and_render_load_no_toolkit() -> None:
