@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,10 @@ async def test_each_paints_the_dialogs_too(name: str) -> None:
             await pilot.pause(0.02)
         await pilot.press("question_mark")
         await pilot.press("escape", "i")
-        assert "reason" in app.frame_text() and "grpo-tiny-a" in app.frame_text()
+        until = time.monotonic() + 20
+        while not ("reason" in app.frame_text() and "grpo-tiny-a" in app.frame_text()):
+            assert time.monotonic() < until, app.frame_text()
+            await pilot.pause(0.02)
 
 
 def test_no_color_always_means_the_theme_without_colours() -> None:
