@@ -17,9 +17,12 @@ from tests.compare.ptfile import T, write
 from tic_daemon.compare.align import align
 from tic_daemon.compare.figures import measure
 from tic_daemon.compare.reading import Reading
+from tic_daemon.compare.runs import first_true, per_sequence
 from tic_daemon.compare.signs import signs
 
-REQUESTS, TOKENS, ROUNDS = 1024, 8192, 3
+REQUESTS, TOKENS, ROUNDS = 1024, 8192, 5
+_BITS = "the same bits: counts and firsts by sequence"
+_PLAIN = "numpy: != and count of the same bits"
 
 _MAKE = """
 import sys
@@ -96,6 +99,7 @@ def _report(paths: tuple[Path, Path]) -> list[str]:
     try:
         sketch = run([sys.executable, "-c", _SKETCH, *map(str, paths)])
         lines.append(f"  the sketch with torch, start included {sketch.cpu_s:4.2f}, {sketch.rss_mib:.0f} MiB resident")
+        lines.append(f"  times the sketch                    {sketch.cpu_s / ours.cpu_s:6.2f}")
     except RuntimeError:
         lines.append("  the sketch: torch is not installed")
     values, other = _sides()
@@ -108,19 +112,28 @@ def _report(paths: tuple[Path, Path]) -> list[str]:
         parts: list[tuple[str, Callable[[], object]]] = [
             ("open, index and hash both files", lambda: [Reading(path).__exit__(None, None, None) for path in paths]),
             ("all figures", lambda: measure(a, b, aligned)),
+            ("all figures of a side with itself", lambda: measure(a, a, align(a, a))),
             ("all diagnostics", lambda: signs(a, b, aligned, figures)),
-            (
-                "numpy: != and count over the same bits",
-                lambda: np.count_nonzero(values.view(np.uint32) != other.view(np.uint32)),
-            ),
+            (_BITS, lambda: _bits(values.view(np.uint32), other.view(np.uint32))),
+            (_PLAIN, lambda: np.count_nonzero(values.view(np.uint32) != other.view(np.uint32))),
             ("hashlib: both files", lambda: [hashlib.sha256(path.read_bytes()).digest() for path in paths]),
         ]
-        lines += [f"  {name:<40} {_median(part):6.3f}" for name, part in parts]
+        found = {name: _median(part) for name, part in parts}
+        lines += [f"  {name:<50} {seconds:6.3f}" for name, seconds in found.items()]
+        lines.append(f"  bandwidth of the bits beside numpy's               {found[_PLAIN] / found[_BITS]:6.2f}")
     return lines
 
 
+def _bits(values: np.ndarray, other: np.ndarray) -> None:
+    """What is compared bit for bit: how many differ in each sequence, and where first."""
+    differ = values.reshape(-1) != other.reshape(-1)
+    starts = np.arange(0, differ.size + 1, TOKENS)
+    per_sequence(differ, starts)
+    first_true(differ, starts)
+
+
 def _median(part: Callable[[], object]) -> float:
-    """Processor seconds of the process, the median of three rounds."""
+    """Processor seconds of the process, the median of a few rounds."""
     found = []
     for _ in range(ROUNDS):
         started = time.process_time()
