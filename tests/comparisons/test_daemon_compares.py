@@ -8,10 +8,10 @@ import os
 import signal
 from pathlib import Path
 
-import duckdb
-
 from tests.comparisons.dumps import OTHER, SIDE, dump, step
-from tests.e2e.harness import Watcher, ask, tic, tui, wait_until
+from tests.e2e.harness import Watcher, ask, tic, wait_until
+from tic_daemon.store.check import check
+from tic_daemon.store.reader import open_reader
 
 LOG = "[mismatch] run=run-a step={step} policy=1 metric=logprob_mae value=0.1 scope=fixed-input intervention=none\n  input=x\n"
 
@@ -35,6 +35,16 @@ def declared(root: Path, *steps: int) -> None:
         os.utime(directory / "manifest.json", (1_700_000_000.0, 1_700_000_000.0))
 
 
+def checked(root: Path) -> tuple[int, str]:
+    """What `tic-daemon check` ends with and prints."""
+    reader = open_reader(root)
+    try:
+        code, lines = check(reader, "run-a")
+    finally:
+        reader.close()
+    return code, "\n".join(lines)
+
+
 def children(pid: int) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
@@ -54,12 +64,11 @@ def test_exit_codes_marks_and_a_later_change(tmp_path: Path) -> None:
     (store,) = root.glob(".tic/*/tic.duckdb")
     sql = "SELECT step, label, reason, is_evidence, not_evidence_because FROM comparisons ORDER BY step"
     assert ask(store, sql) == [(1, None, "no criterion", True, ""), (2, None, "no criterion", True, "")]
-    told = tic("check", "run-a", "--at", root, check=False)
-    assert told.returncode == 12 and "2 comparisons without a verdict, the first of step 1: no criterion" in told.stdout
+    code, told = checked(root)
+    assert code == 12 and "2 comparisons without a verdict, the first of step 1: no criterion" in told
     (one,) = ask(store, "SELECT comparison_id FROM comparisons WHERE step = 1")
     tic("mark", "run-a", "--at", root, "--comparison", str(one[0]), "--reason", "wrong layout")
-    told = tic("check", "run-a", "--at", root, check=False)
-    assert "1 comparison without a verdict, the first of step 2" in told.stdout
+    assert "1 comparison without a verdict, the first of step 2" in checked(root)[1]
     (root / "results/run-a/step002/trainer.pt").write_bytes(dump(SIDE))
     tic("watch", "--once", root)
     assert ask(store, sql) == [
@@ -74,12 +83,6 @@ def test_killed_in_the_middle_each_pair_is_compared_exactly_once(tmp_path: Path)
     (root / "run.log").write_text("run=run-a begins\n")
     declared(root, *range(12))
     watcher = Watcher(tmp_path / "state", root)
-
-    def done(least: int) -> bool:
-        with contextlib.suppress(duckdb.Error, ValueError, IndexError):
-            shown = json.loads(tui("sql", "--json", watcher.state, "SELECT count(*) AS n FROM comparisons").stdout)
-            return int(shown[0]["n"] if isinstance(shown, list) else shown["rows"][0][0]) >= least
-        return False
 
     watcher.start()
     assert watcher.process is not None
