@@ -10,6 +10,7 @@ import numpy as np
 
 from tic_daemon.compare.elements import Bits, Element, Float64
 from tic_daemon.compare.sides import Side, Tensor, count
+from tic_daemon.compare.torchfile import Stored
 
 BLOCK: Final = 1 << 15
 """Tokens that are held at a time; a longer sequence is one block of its own."""
@@ -102,4 +103,15 @@ def _block(a: Side, b: Side, requests: list[str], whole: bool) -> Block:
 
 
 def _joined(tensors: list[Tensor]) -> Bits:
-    return tensors[0].bits() if len(tensors) == 1 else np.concatenate([tensor.bits() for tensor in tensors])
+    """The bits of several tensors of one type, one behind the other; those of files are read to their place."""
+    sizes = [count(tensor) for tensor in tensors]
+    found = np.empty(sum(sizes), tensors[0].element.bits)
+    begin = 0
+    for tensor, size in zip(tensors, sizes, strict=True):
+        own = found[begin : begin + size]
+        if isinstance(tensor, Stored):
+            tensor.into(own)
+        else:
+            own[:] = tensor.bits()
+        begin += size
+    return found

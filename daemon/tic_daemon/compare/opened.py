@@ -62,22 +62,37 @@ class Opened:
         Raises:
             CompareError: they do not all lie within the file, or it was cut since it was opened.
         """
+        self._require(offset, length)
+        found = bytearray(length)
+        self._fill(offset, memoryview(found))
+        return found
+
+    def bits(self, offset: int, count: int, dtype: np.dtype[np.unsignedinteger]) -> Bits:
+        """`count` elements from `offset`. Raises as `read`."""
+        self._require(offset, count * dtype.itemsize)
+        found = np.empty(count, dtype)
+        self.into(offset, found)
+        return found
+
+    def into(self, offset: int, found: Bits) -> None:
+        """Fills a contiguous array with what lies at `offset`. Raises as `read`."""
+        self._require(offset, found.nbytes)
+        self._fill(offset, found.view(np.uint8).data)
+
+    def _require(self, offset: int, length: int) -> None:
+        """Before memory is taken for them."""
         if offset < 0 or length < 0 or offset + length > self.size:
             raise CompareError(
                 f"{self.path} names bytes {offset} to {offset + length} and has {self.size}", "it is cut or malformed"
             )
-        found = bytearray(length)
-        view, done = memoryview(found), 0
-        while done < length:
+
+    def _fill(self, offset: int, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
             got = os.preadv(self._fd, [view[done : done + (1 << 30)]], offset + done)
             if got == 0:
                 raise CompareError(f"{self.path} was cut while it was read", "compare it again once it is written")
             done += got
-        return found
-
-    def bits(self, offset: int, count: int, dtype: np.dtype[np.unsignedinteger]) -> Bits:
-        """`count` elements from `offset`."""
-        return np.frombuffer(self.read(offset, count * dtype.itemsize), dtype)
 
     def sha256(self) -> str:
         """SHA-256 of all its bytes, in hexadecimal."""

@@ -58,17 +58,30 @@ class Stored:
     """Byte offset of its first element within the file."""
 
     def bits(self) -> Bits:
-        size, step = prod(self.shape), 1
-        plain = True
-        for length, stride in zip(reversed(self.shape), reversed(self.stride), strict=True):
-            plain &= length == 1 or stride == step
-            step *= length
-        if plain or size == 0:
+        size = prod(self.shape)
+        if size == 0 or self._plain:
             return self.file.bits(self.at, size, self.element.bits)
         reach = 1 + sum((length - 1) * stride for length, stride in zip(self.shape, self.stride, strict=True))
         whole = self.file.bits(self.at, reach, self.element.bits)
         strides = [stride * self.element.size for stride in self.stride]
         return np.lib.stride_tricks.as_strided(whole, self.shape, strides, writeable=False).reshape(-1)
+
+    def into(self, found: Bits) -> None:
+        """Fills a contiguous array of its size and type with its bits."""
+        if self._plain and found.size:
+            self.file.into(self.at, found)
+        else:
+            found[:] = self.bits()
+
+    @property
+    def _plain(self) -> bool:
+        """Whether its elements lie one behind the other."""
+        step = 1
+        for length, stride in zip(reversed(self.shape), reversed(self.stride), strict=True):
+            if length != 1 and stride != step:
+                return False
+            step *= length
+        return True
 
 
 class Array:
