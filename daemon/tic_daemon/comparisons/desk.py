@@ -96,7 +96,7 @@ class Desk:
         self._active = self._dirty
         self._begun = self._stop = self._hurry = self._working = False
         self._told_at = 0.0
-        self._rests_until = 0.0
+        self._look_from = self._look_by = self._rests_until = 0.0
         self._thread: threading.Thread | None = None
 
     # --- from the daemon's thread ------------------------------------------------------------------------------------
@@ -154,19 +154,22 @@ class Desk:
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = 0.0
         try:
-            while self._await(due):
-                began = time.monotonic()
+            while self._await():
                 try:
-                    self._look()
-                    due = time.monotonic() + max(EVERY_S, _REST * (time.monotonic() - began))
+                    if self._look_is_due():
+                        began = time.monotonic()
+                        self._look()
+                        now = time.monotonic()
+                        # A look is at all pairs: while results pour in, they are not looked at all the time.
+                        self._look_from = now + (1.0 if self._hurry else _REST) * (now - began)
+                        self._look_by = max(now + EVERY_S, self._look_from)
                     self._work()
                 except Stopped:
                     return
                 except Exception:  # a defect must not end the watch in silence, nor the daemon
                     log.exception("comparisons could not be looked at; it is tried again")
-                    due = self._rests_until = time.monotonic() + _REST * EVERY_S
+                    self._rests_until = time.monotonic() + _REST * EVERY_S
                     with self._changed:
                         self._queue.clear()
                         self._sniff.clear()
@@ -177,22 +180,22 @@ class Desk:
         finally:
             self._let_go()
 
-    def _await(self, due: float) -> bool:
+    def _await(self) -> bool:
         """Until there is something to do. False: the end."""
         with self._changed:
             while not self._stop and (left := self._rests_until - time.monotonic()) > 0:
                 self._changed.wait(left)
-            while not self._stop and not self._dirty and not self._queue and not self._sniff:
-                left = due - time.monotonic()
-                if left <= 0 and self._restless():
-                    break
-                self._changed.wait(max(0.1, left) if self._restless() else None)
+            while not (self._stop or self._queue or self._sniff or self._look_is_due()):
+                times = [self._look_from] if self._dirty else []
+                times += [self._look_by] if self._patterns else []
+                self._changed.wait(max(0.005, min(times) - time.monotonic()) if times else None)
             self._working = True
             return not self._stop
 
-    def _restless(self) -> bool:
-        """Whether files may change of which no row tells."""
-        return bool(self._patterns)
+    def _look_is_due(self) -> bool:
+        """Something is new; or declared files may have changed, of which no row tells."""
+        now = time.monotonic()
+        return (self._dirty and now >= self._look_from) or (bool(self._patterns) and now >= self._look_by)
 
     def _look(self) -> None:
         """All pairs there are, and which of them are to be compared."""
@@ -263,7 +266,7 @@ class Desk:
             with self._changed:
                 if self._stop:
                     raise Stopped("the daemon ends")
-                if self._dirty or not (self._queue or self._sniff):
+                if self._look_is_due() or not (self._queue or self._sniff):
                     break
                 artifact = self._sniff.popleft() if self._sniff else None
                 item = None if artifact is not None else self._queue.popleft()
