@@ -17,6 +17,7 @@ import pytest
 from tests.comparisons.dumps import OTHER, SIDE, Bench, compared, dump, of_zeros, step
 from tests.results.test_archive import OLD, manifest
 from tic_daemon.comparisons import process
+from tic_daemon.comparisons.worker import NICE
 from tic_daemon.config import CompareConfig, ComparisonConfig
 from tic_daemon.store.comparison_rows import ComparisonSequenceRow, ComparisonTokenRow, TraceBoundaryRow
 
@@ -193,29 +194,27 @@ def test_a_worker_that_is_killed_is_started_again_and_a_file_that_kills_it_twice
     assert task.state == "failed" and "SIGKILL" in task.why and len(set(kills)) == 3
 
 
-def test_too_slow_is_a_failure_and_the_next_one_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(tmp_path / "w", compare=CompareConfig(deadline_s=1.0))
+def test_too_slow_is_a_failure_and_the_next_one_is_compared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     step(bench.root, 0, PAIR)
     step(bench.root, 1, PAIR)
-    say = process.Worker.say
+    ask = process.Worker.ask
 
-    def slow(self: process.Worker, message: dict[str, Any]) -> None:
-        if message.get("compare", {}).get("step") == 0:
+    def slow(self: process.Worker, message: dict[str, Any], deadline_s: float) -> Any:
+        stuck = message["compare"]["step"] == 0
+        if stuck:
             os.kill(self.pid, signal.SIGSTOP)
-        say(self, message)
+        return ask(self, message, 0.3 if stuck else deadline_s)
 
-    monkeypatch.setattr(process.Worker, "say", slow)
-    monkeypatch.setattr(process, "_POLL_MS", 20)
-    rows = compared(bench.compare())
-    assert [row.step for row in rows] == [1]
+    monkeypatch.setattr(process.Worker, "ask", slow)
+    assert [row.step for row in compared(bench.compare())] == [1]
     (task,) = (one for one in bench.tasks().values() if one.step == 0)
-    assert task.state == "failed" and "longer than 1 s" in task.why
-    bench.close()
+    assert task.state == "failed" and task.why == "it took longer than 0.3 s"
 
 
 def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     worker = process.Worker(1024, lambda: False)
-    assert worker.alive and os.getpriority(os.PRIO_PROCESS, worker.pid) >= 0
+    assert list(worker.ask({"alone": str(tmp_path / "none")}, 60)) == [{"held": ""}]
+    assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
     assert worker._process.stdin is not None
     worker._process.stdin.close()  # as the end of the daemon does
     limit = time.monotonic() + 20

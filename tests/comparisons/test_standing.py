@@ -14,6 +14,7 @@ import pytest
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.scan.events import At, Fault, ProcessSeen
 from tic_daemon.store import restore
+from tic_daemon.store.check import _no_evidence, _verdicts
 from tic_daemon.store.comparison_rows import (
     ComparisonPart,
     ComparisonRow,
@@ -246,7 +247,12 @@ def test_a_store_made_again_from_its_snapshot_has_them_all(writer: Writer, tmp_p
     ]  # fmt: skip
     whole = row("s", 1, NOON, id="s" * 16, magnitude_powers=(-3, 1), magnitude_counts=(5, 1), remarks=("it's",))
     writer.commit(
-        [], compared=[whole, *parts, ComparisonTaskRow("h", "/w/s", "q" * 16, "manifest", state="failed", why="x")]
+        [],
+        compared=[
+            whole,
+            *parts,
+            ComparisonTaskRow("h", "/w/s", "q" * 16, "manifest", side_b="/w/s/b.pt", state="failed", why="x"),
+        ],
     )
     publisher = Publisher(writer.reader_cursor, writer.layout, writer.changes)
     assert publisher.publish()
@@ -263,3 +269,19 @@ def test_a_store_made_again_from_its_snapshot_has_them_all(writer: Writer, tmp_p
             sql = f"SELECT * FROM {view} ORDER BY ALL"
             found = con.execute(sql).fetchall()
             assert found == writer.reader_cursor().execute(sql).fetchall() and found, view
+        gaps = con.execute("SELECT kind, detail FROM evidence_gaps WHERE starts_with(kind, 'comparison_')").fetchall()
+        assert gaps == [("comparison_failed", "x; to be compared with /w/s/b.pt")]
+
+
+def test_verdicts_as_exit_codes() -> None:
+    def one(label: str | None, evidence: bool = False) -> dict[str, Any]:
+        return {"step": 1, "side_a": "/a", "label": label, "reason": "r", "is_evidence": evidence}
+
+    cases = [("PASS", None), ("FAIL", 10), ("INVALID", 11), ("VACUOUS", 11), (None, 12)]
+    for label, code in cases:
+        assert [int(found) for found, _ in _verdicts([one(label)])] == ([code] if code else [])
+    assert [int(found) for found, _ in _verdicts([one(None), one("FAIL"), one("PASS"), one("FAIL")])] == [10, 12]
+    assert _verdicts([one("FAIL"), one("FAIL")])[0][1] == "2 comparisons FAIL, the first of step 1: r"
+    bare = {"attempt": 1, "evidence": 0, "records": 0, "locked": False, "marked": False, "marked_records": 0}
+    assert [int(found) for found, _ in _no_evidence(bare, [one("PASS")])] == [15], "no comparison of it is evidence"
+    assert _no_evidence(bare, [one("PASS", evidence=True)]) == []
