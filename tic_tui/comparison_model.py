@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tic_tui.safe import Safe
 
 if TYPE_CHECKING:
     from tic_tui.model import Demand, Key
+
+
+WINDOW: Final = 600
+"""Sequences, or probes, that are asked for at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tic_tui.comparison_model import Board, Compared, Comparison, Queued
@@ -23,9 +23,24 @@ _ONCE: Final = (
 
 
 def of_run(reader: Reader, run_id: str) -> Compared:
-    """Comparisons of one run, in short."""
-    newest = comparisons(reader, "comparisons WHERE run_id = ?", (run_id,), f"{NEWEST_FIRST} LIMIT {NEWEST}")
-    labels = counted(reader, "coalesce(label, '')", "comparisons WHERE run_id = ?", (run_id,))
+    """Comparisons of one run, in short. What costs is the view: it is asked once, for the newest and for all labels."""
+    of = "comparisons WHERE run_id = ?"
+    if reader.connection().kind == "several":
+        newest = comparisons(reader, of, (run_id,), f"{NEWEST_FIRST} LIMIT {NEWEST}")
+        labels = counted(reader, "coalesce(label, '')", of, (run_id,))
+    else:
+        rows = everything(
+            reader,
+            f"SELECT count(*) OVER (PARTITION BY label) AS n, {columns(Comparison)} FROM {of}"  # noqa: S608
+            f" QUALIFY row_number() OVER ({NEWEST_FIRST}) <= {NEWEST}"
+            f" OR row_number() OVER (PARTITION BY label {NEWEST_FIRST}) = 1 {NEWEST_FIRST}",
+            (run_id,),
+        )
+        found = [build(Comparison, row[1:]) for row in rows]
+        newest, labels = (
+            found[:NEWEST],
+            by_count({one.label or "": row[0] for one, row in zip(found, rows, strict=True)}),
+        )
     return Compared(tuple(newest), labels, queue(reader, run_id))
 
 
@@ -54,6 +69,11 @@ def counted(reader: Reader, value: str, source: str, params: Sequence[object]) -
     else:
         sql = f"SELECT {value} AS value, count(*) AS n FROM {source} GROUP BY ALL"  # noqa: S608
         counts = dict(everything(reader, sql, params))
+    return by_count(counts)
+
+
+def by_count(counts: Mapping[str, int]) -> tuple[tuple[Safe, int], ...]:
+    """Values with their counts, most first."""
     return tuple(sorted(((safe(v), n) for v, n in counts.items()), key=lambda pair: (-pair[1], pair[0])))
 
 

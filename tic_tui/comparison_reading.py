@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tic_tui.comparison_model import (
+    WINDOW,
     Artifact,
     Board,
     Boundary,
@@ -28,7 +29,6 @@ from tic_tui.model import build, columns
 from tic_tui.queries import everything, rows_of
 from tic_tui.reading import Ask, Paced
 from tic_tui.safe import Safe
-from tic_tui.widgets.virtual import WINDOW
 
 if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Union
 
@@ -20,7 +20,10 @@ def _asks(view: AnyView) -> object:
     """What a reading answers: a person who asks for something else while frozen is to get it."""
     if isinstance(view, RunsView):
         return None
-    return view.run.run_id if isinstance(view, RunView) else view.demand
+    if isinstance(view, RunView):
+        return view.run.run_id
+    # The control groups beside a list are asked for with every move of its cursor: the list is the same.
+    return replace(view.demand, compare=None) if view.demand.screen == "comparisons" else view.demand
 
 
 @dataclass(slots=True)

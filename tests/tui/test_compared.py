@@ -22,7 +22,7 @@ from tic_daemon.store import united
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
 from tic_tui import bits, comparing
-from tic_tui.comparison_model import CompareAsk, Comparison, Queued
+from tic_tui.comparison_model import WINDOW, CompareAsk, Comparison, Queued
 from tic_tui.comparison_queries import NEWEST_FIRST, comparisons, of_run
 from tic_tui.comparison_reading import ComparisonReading, ComparisonsReading
 from tic_tui.filters import Filter
@@ -40,7 +40,6 @@ from tic_tui.screens.comparisons import ComparisonsScreen
 from tic_tui.screens.mark import MarkScreen
 from tic_tui.status import report
 from tic_tui.widgets.comparisons import NewestComparisons
-from tic_tui.widgets.virtual import WINDOW
 
 RUN = compared.RUN
 
@@ -395,6 +394,28 @@ async def test_the_list_filters_and_marks_and_says_what_to_do_without_any() -> N
         await s.until(lambda: s.said)
         said = s.said[0]
         assert (said.run_id, said.attempt, said.scope, said.target) == (RUN, 1, "record", f"comparison:{11:016x}")
+
+
+async def test_a_frozen_list_takes_nothing_new_when_the_cursor_moves() -> None:
+    store = FakeStore()
+    store.demo()
+    compared.some(store)
+    async with stage((120, 40), store=store, demo=False) as s:
+        s.app.select_run(RUN)
+        await s.press("c")
+        view = s.app.screen
+        assert isinstance(view, ComparisonsScreen)
+        await s.until(lambda: view.table.row_count == 14)
+        view.table.move_to(5)
+        await s.shows("PAUSED", "no comparison of this step is of a control group")
+        await s.until(lambda: view.view_shown().demand.anchor == view.table.around)  # type: ignore[union-attr]
+        await s.press("space")
+        compared.comparison(store, 20)
+        view.table.move_to(11)
+        await s.shows("newer data waits", "not read yet", "comparisons 14")
+        assert view.table.row_count == 14
+        await s.press("space")
+        await s.shows("comparisons 15", "inference alone  = equal")
 
 
 async def test_a_row_keeps_its_end_when_a_scrollbar_takes_a_cell() -> None:

@@ -255,14 +255,18 @@ _GROUPS: Final = (
 )
 
 
-def board(one: Board | None, step: int | None, width: int, glyphs: Glyphs) -> list[Line]:
-    """Four groups, each with a sign and a word; then which side they rule out, and where to look."""
+def board(one: Board | None, step: int | None, width: int, glyphs: Glyphs, *, read: bool = True) -> list[Line]:
+    """Four groups, each with a sign and a word; then which side they rule out, and where to look.
+
+    `read`: False while it is not known what the store has of this step.
+    """
     head = Builder(width, glyphs).add(" control groups", "head")
     head.add_if_fits("  step unknown" if step is None else f"  of step {step}", "dim")
+    none = "no comparison of this step is of a control group" if read else "not read yet"
     if one is None:
         return [
             head.line(),
-            Builder(width, glyphs).add("  no comparison of this step is of a control group", "dim").line(),
+            Builder(width, glyphs).add(f"  {none}", "dim").line(),
         ]
     head.add_if_fits(f", {some(one.comparisons, 'comparison')}", "dim")
     lines = [head.line()]

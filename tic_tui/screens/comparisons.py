@@ -155,8 +155,8 @@ class ComparisonsScreen(FilteredView):
         asked = view.demand.compare.board if view is not None and view.demand.compare is not None else None
         here = one is not None and self._tall and view is not None
         if here and view is not None and one is not None:
-            known = view.board if asked == self._board_wanted() else None
-            board.paint(comparisons.board(known, one.step, width, app.glyphs))
+            read = asked == self._board_wanted()
+            board.paint(comparisons.board(view.board if read else None, one.step, width, app.glyphs, read=read))
         else:
             board.paint([])
         queue = view.queue if view is not None else ()

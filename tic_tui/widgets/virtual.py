@@ -11,14 +11,14 @@ from typing import Final, Generic, TypeVar
 
 from textual.message import Message
 
+from tic_tui.comparison_model import WINDOW
 from tic_tui.render.text import Line
 from tic_tui.widgets.painted import Listing
 
 T = TypeVar("T")
 
-BLOCK: Final = 200
-WINDOW: Final = 3 * BLOCK
-"""Rows that are asked for at a time: the block of the cursor, and those before and behind."""
+BLOCK: Final = WINDOW // 3
+"""Rows are asked for in windows of three blocks: that of the cursor, and those before and behind."""
 
 
 class Sought(Message):
