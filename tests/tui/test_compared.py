@@ -22,7 +22,7 @@ from tic_daemon.store import united
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
 from tic_tui import bits, comparing
-from tic_tui.comparison_model import WINDOW, CompareAsk, Comparison, Queued
+from tic_tui.comparison_model import WINDOW, CompareAsk, Comparison, Queued, TokenRow
 from tic_tui.comparison_queries import NEWEST_FIRST, comparisons, of_run
 from tic_tui.comparison_reading import ComparisonReading, ComparisonsReading
 from tic_tui.filters import Filter
@@ -33,6 +33,7 @@ from tic_tui.reading import Ask
 from tic_tui.render import comparison as one_lines
 from tic_tui.render import comparisons as lines
 from tic_tui.render import response
+from tic_tui.render import token as token_lines
 from tic_tui.render.text import Builder, plain
 from tic_tui.safe import safe
 from tic_tui.screens.comparison import ComparisonScreen, SequenceScreen, TokenScreen
@@ -118,6 +119,31 @@ def test_how_far_two_numbers_lie_apart() -> None:
     assert a is not None and b is not None
     assert a.digits == "1 01111111 10000000000000000000000"
     assert bits.differing(a, b) == " " * 11 + "^^^^", "1000 against 0111 in the mantissa"
+
+
+@pytest.mark.parametrize(
+    ("types", "values", "bits_", "words"),
+    [
+        (("float32", "float32"), (math.nan, -1.0), ("7fc00000", "bf800000"),
+         ("value of A       NaN  0x7fc00000", "not comparable: NaN", "means            NaN")),
+        (("float32", "bfloat16"), (-1.0, -1.0), ("bf800000", "bf80"),
+         ("not comparable: the element types differ", "bits of B        1 01111111 0000000")),
+        (("float16", "float16"), (0.0, -0.0), ("0000", "8000"),
+         ("0: +0 and -0, other bits", "these differ     ^", "value of B       -0.0  0x8000")),
+        (("float32", "float32"), (-1.0, -1.0), ("bf800000", "bf800000"), ("0: the same bits", "nothing: the same bits")),
+        (("int8", "int8"), (1.0, 1.0), ("01", "01"), ("01, not spelled: its type is not known here", "not both bits are known")),
+        (("float32", "float32"), (None, -1.0), (None, "bf800000"), ("value of A       unknown", "bits of A        not recorded")),
+    ],
+)  # fmt: skip
+def test_a_token_says_what_its_bits_are(types: Any, values: Any, bits_: Any, words: Any) -> None:
+    one = _stored(dtype_a=types[0], dtype_b=types[1])
+    a, b = values
+    row = TokenRow("r0", 3, safe("first"), 7, a, b, None, bits_[0], bits_[1])
+    for glyphs in (UNICODE, ASCII):
+        text = "\n".join(plain(line) for line in token_lines.token(one, row, 100, glyphs))
+        for word in words:
+            assert word in text, word
+    assert "these differ" not in text or types[0] == types[1]
 
 
 # --- strips and sizes ---
