@@ -12,6 +12,8 @@ import duckdb
 import pytest
 
 from tests.e2e.harness import tic
+from tests.evidence.worldstore import WorldStore
+from tests.store.samples import NOON
 from tic_daemon.store import united
 
 CRITERION = "c" * 64
@@ -309,3 +311,31 @@ def test_several_stores_say_what_one_would(con: duckdb.DuckDBPyConnection) -> No
         "one_image", "small_workload", "same_fabric", "same_nodes", "no_late_compilation", "metrics_by_key",
     }  # fmt: skip
     assert set(states.values()) == {"met", "unknown"}
+
+
+def test_a_declaration_of_any_form_breaks_no_view() -> None:
+    forms = ["[broken", '[1, {"a": [2]}, null]', "{}", "5", "", "null", '"text"', "[]", "x" * 30_000, "\x1b[31m'\"--"]
+    items = (
+        "a",
+        "b",
+        "excluded",
+        "switch",
+        "purpose",
+        "full_steps",
+        "criterion",
+        "seeds",
+        "performance",
+        "tokens",
+        "scores_a",
+    )
+    store = WorldStore()
+    store.put("config_value", [
+        {"rec_id": number, "host": "h", "root": "/w", "path": f"/w/{form}/manifest.json", "run_hint": "", "kind": "manifest",
+         "side": "launcher", "digest": "d", "gone": False, "key": f"pair.{item}", "name": f"pair.{item}",
+         "value": f"p{form}" if item == "name" else forms[form], "secret": False, "problem": "", "observed_at": NOON}
+        for form in range(len(forms)) for number, item in enumerate(("name", *items))
+    ])  # fmt: skip
+    states = store.con.execute("SELECT pair, state FROM pairs ORDER BY pair").fetchall()
+    assert states == [(f"p{form}", "pending re-check") for form in range(len(forms))]
+    assert store.con.execute("SELECT count(*) FROM pair_rules WHERE state = 'met'").fetchall() == [(0,)]
+    store.con.execute("SELECT * FROM pair_values").fetchall()
