@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.harness import Watcher, ask
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 JOB = Path(__file__).with_name("torchrun_job.py")
 
 
@@ -26,7 +26,7 @@ def test_one_rank_of_four_fails(tmp_path: Path) -> None:
     try:
         with console.open("wb") as out:
             done = subprocess.run(
-                [*command, "--log-dir", str(logs / "ranks"), str(JOB)], stdout=out, stderr=out, timeout=180, check=False,
+                [*command, "--log-dir", str(logs / "ranks"), str(JOB)], stdout=out, stderr=out, timeout=600, check=False,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
             )  # fmt: skip
     finally:
