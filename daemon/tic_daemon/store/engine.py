@@ -87,8 +87,8 @@ class Engine:
                 time.sleep(0.1)
         with contextlib.suppress(OSError):
             layout.database.chmod(0o600)
-        # Of a table that this very transaction has filled DuckDB does not know how many rows it holds; where it takes them
-        # for few, an ASOF join looks at all pairs. A reader's question of a few records among many is quicker so.
+        # Of a table that this very transaction has filled DuckDB does not know how many rows it holds; where it takes
+        # them for few, an ASOF join looks at all pairs. A reader's question of a few records among many is quicker so.
         con.execute("SET SESSION asof_loop_join_threshold = 0")
         return con
 
