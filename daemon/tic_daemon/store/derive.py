@@ -89,6 +89,7 @@ class Derived:
         )  # (source, generation, proc) of records seen since states were asked
         self._looked = 0  # up to this rec_id
         self._unasked = False  # which state is in force waits to be asked
+        self._told_at: object = None  # the places of those that tell of one, when it was
         self._stale = False  # what is wrong with engines' weights waits to be asked
         self._dry: frozenset[str] = frozenset()  # base tables, of those in _SPRINGS, that are known to hold no rows
         self._asked = 0  # how often something was asked that 5_stand.sql is made of
@@ -148,7 +149,7 @@ class Derived:
         self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
         self._telling = _any_of(con, _STATE_TABLES)
-        self._recorded, self._looked = set(), _newest(con)
+        self._recorded, self._looked, self._told_at = set(), _newest(con), None
 
     def rules_changed(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """After the rules of faults changed: all anew, if there are faults or a failure stands. Raises StoreError."""
@@ -185,18 +186,19 @@ class Derived:
         if place:
             self._ask(con, self._place, now)
         if place or _FAULT_TABLES & names or (self._asking and _ALIVE_TABLES & names):
-            self._settle_lock(con, now)
+            self._ask_lock(con, now)
         elif {"device", "gpu_process"} & names or (self._acting and _BOUND_TABLES & names):
             self.waiting = True  # devices: a kernel line in another store may name one
         used = self._life.living and bool(USE_TABLES & names)
-        if "weight_phase" in names or (place and self._life.living) or (used and self._life.shows(con, names)):
+        moved = place and self._life.moved(con)
+        if "weight_phase" in names or moved or (used and self._life.shows(con, names)):
             self._ask_lifecycles(con, now)
         elif used:
             self.waiting = self._stale = True  # no number looks better for it: see lifecycles.py
         told = bool(_STATE_TABLES & names)
         self._telling = self._telling or told
         first = self._telling and "mismatch" in names and self._first_records(con)
-        if first or (place and self._telling):
+        if first or (place and self._telling and (told or self._tellers(con) != self._told_at)):
             self._ask_states(con, now)
         if told:
             self.waiting = self._unasked = True  # beside a number, no part of its verdict
@@ -209,28 +211,30 @@ class Derived:
 
     def settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """Settles what waits, within a transaction."""
-        if self.waiting:
-            self._settle_lock(con, now)
-            self._place_all(con, now)
-
-    def forget(self) -> None:
-        """After a transaction that was rolled back: nothing is known of what the tables hold."""
-        self._prints = {}
-        self._recorded, self._looked = set(), 0
-        self._life.forget()
-        self.wandb.forget()
-
-    def _settle_lock(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        if not self.waiting:
+            return
         started = time.monotonic()
         if self._stale:
             self._ask_lifecycles(con, now)
         if self._unasked:
             self._ask_states(con, now)
+        self._ask_lock(con, now)
+        self._place_all(con, now)
+        ended = time.monotonic()
+        self._lazy_after = ended + max(LAZY_S, 20 * (ended - started))
+
+    def forget(self) -> None:
+        """After a transaction that was rolled back: nothing is known of what the tables hold."""
+        self._prints = {}
+        self._recorded, self._looked, self._told_at = set(), 0, None
+        self._life.forget()
+        self.wandb.forget()
+
+    def _ask_lock(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         self._ask(con, self._lock, now)
         self._asked += 1
         self._look(con)
-        ended = time.monotonic()
-        self.waiting, self._lazy_after = False, ended + max(LAZY_S, 20 * (ended - started))
+        self.waiting = self._stale or self._unasked
 
     def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         before = self.changes
@@ -242,7 +246,14 @@ class Derived:
         before = self.changes
         self._ask(con, self._in_force, now)
         self._asked += self.changes > before
-        self._unasked = False
+        self._unasked, self._told_at = False, self._tellers(con)
+
+    def _tellers(self, con: duckdb.DuckDBPyConnection) -> object:
+        """The places of the logs that tell of a state, as a number: while it stays, new places change no state."""
+        return con.execute(
+            "SELECT count(*), bit_xor(hash(source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, "
+            "zone_s, declared_single)) FROM t_place WHERE source_id IN (SELECT source_id FROM t_voice)"
+        ).fetchone()
 
     def _first_records(self, con: duckdb.DuckDBPyConnection) -> bool:
         """Whether a process has its first record since states were asked: from now on its own are asked."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 USE_TABLES = frozenset({"exec_state", "mismatch", "step_event"})
 
+_MOVED = "p.print IS DISTINCT FROM c.print"
 _NEWEST = " UNION ALL ".join(
     f"SELECT max(rec_id) AS rec_id FROM {table} WHERE rec_id > $1"  # noqa: S608
     for table in ("weight_phase", "exec_state", "mismatch")
@@ -57,6 +58,7 @@ class Lifecycles:
         again, findings = names.index("again_"), names.index("finding_line")
         self._lines = self.statements[:again]
         self._again = self.statements[again : again + 1]
+        self._places = self.statements[names.index("life_place_")]
         self._engines = self.statements[again + 1 : findings]
         self._findings = self.statements[findings:]
         self._empty_tables = sqltext.read(folder / "state" / "begin.sql")
@@ -108,6 +110,15 @@ class Lifecycles:
         assert row is not None  # noqa: S101  an aggregate always gives a row
         self._looked = max(self._looked, row[0] or 0)
         return bool(row[1])
+
+    def moved(self, con: duckdb.DuckDBPyConnection) -> bool:
+        """After places were asked: whether lines of an engine are of another run, process or clock than they were."""
+        if not self.living:
+            return False
+        if not self._known or self._found:  # what a finding reaches follows from the places of all logs
+            return True
+        con.execute(self._places.sql)
+        return _is(con, f"FROM t_cut_ c LEFT JOIN t_life_place_ p USING (source_id) WHERE {_MOVED}")
 
     def _note(self, con: duckdb.DuckDBPyConnection) -> None:
         row = con.execute(f"SELECT coalesce(max(rec_id), $1) FROM ({_NEWEST})", [self._mark]).fetchone()  # noqa: S608
