@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.harness import tic
 from tests.evidence.worldstore import WorldStore
+from tests.sources.test_smi import CLUSTER, gpu, text
 from tests.store.samples import NOON
 from tic_daemon.store import united
 
@@ -48,6 +49,7 @@ class Run:
     late: bool = False
     extra: str = ""
     host: str = ""
+    clique: str = ""
     console: bool = False
 
     def write(self, folder: Path) -> None:
@@ -57,6 +59,9 @@ class Run:
             f"trainer: {{experiment_name: {folder.name}, note: run {folder.name}}}\n"
         )
         (folder / ".meta.json").write_text(json.dumps(self.meta))
+        if self.clique:
+            uuid = f"GPU-aaaaaaaa-0000-0000-0000-{int.from_bytes(folder.name[-2:].encode()):012d}"
+            (folder / "nvidia-smi.txt").write_text(text(gpu("00000000:01:00.0", uuid, clique=self.clique)))
         if self.env:
             (folder / "arm.env").write_text(self.env)
         nccl = "gpu-a01:100:7 [0] NCCL INFO "
@@ -80,21 +85,21 @@ class Run:
         )
 
 
-A1, B1 = Run(0, False, (100, 110), (0.4, 0.6)), Run(10, True, (90, 94), (0.7, 0.6))
+A1, B1 = Run(0, False, (100, 110), (0.4, 0.6), clique="32766"), Run(10, True, (90, 94), (0.7, 0.6), clique="32766")
 A2, B2 = Run(20, False, (96, 104)), Run(30, True, (80, 100), (0.1, 0.7))
 RUNS = {
     "a1": A1, "b1": B1, "a2": A2, "b2": B2,
     "image": replace(B2, meta={"image_digest": "sha256:bb", "criterion_sha256": CRITERION}),
     "bare": replace(B2, meta={"criterion_sha256": CRITERION}),
     "lr": replace(B2, lr=2e-6), "same": replace(B2, bi=False), "seed": replace(B2, seed=8),
-    "shm": replace(B2, via="SHM/direct/direct"), "quiet": replace(B2, via=""),
+    "shm": replace(B2, via="SHM/direct/direct"), "clique": replace(B2, clique="7"), "quiet": replace(B2, via=""),
     "pin": replace(B2, env="export NCCL_P2P_DISABLE=1\n"),
     "node": replace(B2, host="gpu-b02"), "early": replace(B2, minute=20), "late": replace(B2, late=True),
     "nojit": replace(B2, early=False), "counted": replace(B2, early=False, extra=" - perf/tl_after_bench:0"),
     "recompiled": replace(B2, extra=" - perf/tl_after_bench:3"),
     "other": replace(B2, meta={"image_digest": "sha256:aa", "criterion_sha256": "d" * 64}),
     "nocrit": replace(B2, meta={"image_digest": "sha256:aa"}),
-    "errors": replace(B2, errors=3), "tokens": replace(B2, tokens=999),
+    "errors": replace(B2, errors=3), "console": replace(B2, console=True), "tokens": replace(B2, tokens=999),
 }  # fmt: skip
 GOOD = {
     "a": ["a1", "a2"], "b": ["b1", "b2"], "switch": ["batch_invariant", "kernel.batch_invariant"], "purpose": "iteration",
@@ -123,6 +128,7 @@ PAIRS: dict[str, tuple[dict[str, object], dict[str, str]]] = {
         "frozen_criterion": "unknown", "one_image": "unknown", "repeats": "unmet", "same_nodes": "unmet"}),
     "single": ({"a": ["a1"], "b": ["b1"]}, {"repeats": "unmet"}),
     "shm": ({"b": ["b1", "shm"]}, {"same_fabric": "unmet"}),
+    "clique": ({"b": ["b1", "clique"]}, {"same_fabric": "unmet"}),
     "quiet": ({"b": ["b1", "quiet"]}, {"same_fabric": "unknown"}),
     "pin": ({"b": ["b1", "pin"]}, {"same_fabric": "unmet", "one_image": "unmet"}),
     "node": ({"b": ["b1", "node"]}, {"same_nodes": "unmet"}),
@@ -134,6 +140,7 @@ PAIRS: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "recompiled": ({"b": ["b1", "recompiled"]}, {"no_late_compilation": "unmet"}),
     "no key": ({"quality": ["val/other"]}, {"metrics_by_key": "unknown"}),
     "no keys": ({"quality": [], "performance": [], "tokens": "", "errors": ""}, {"metrics_by_key": "unknown"}),
+    "console": ({"b": ["b1", "console"]}, {"metrics_by_key": "unmet", "same_nodes": "unknown"}),
     "errors": ({"b": ["b1", "errors"]}, {}),
     "tokens": ({"b": ["b1", "tokens"]}, {}),
     "nobody": ({"a": ["a1", "missing"]}, {
@@ -153,13 +160,14 @@ def toml(name: str, said: Mapping[str, object]) -> str:
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("pairs") / "job"
-    text = ""
+    config = ""
     for name, run in RUNS.items():
         run.write(root / name)
-        text += f'[[run]]\nname = "{name}"\npath = "{name}/**"\n[[source]]\npath = "{name}/*.log"\nrole = "trainer"\n'
-        text += f'host = "{run.host}"\n' if run.host else ""
-    text += "".join(toml(name, {**GOOD, **said}) for name, (said, _) in PAIRS.items())
-    (root / "tic.toml").write_text(text)
+        config += f'[[run]]\nname = "{name}"\npath = "{name}/**"\n[[source]]\npath = "{name}/*.log"\nrole = "trainer"\n'
+        config += f'host = "{run.host}"\n' if run.host else ""
+        config += "console = true\n" if run.console else ""
+    config += "".join(toml(name, {**GOOD, **said}) for name, (said, _) in PAIRS.items())
+    (root / "tic.toml").write_text(config)
     (root / "manifest.json").write_text(
         json.dumps({"artifacts": {"x.pt": "0" * 64}, "pair": {**GOOD, "name": "from a manifest"}})
     )
@@ -212,8 +220,13 @@ def test_the_values_compared_are_named(rules: dict[str, dict[str, tuple[str, str
         "image sha256:aa; rollout.batch_invariant false", "image sha256:aa; rollout.batch_invariant true"
     )  # fmt: skip
     assert good["one_seed"][1:3] == ("7", "7")
-    assert good["same_fabric"][1] == "2 ranks: P2P/CUMEM/read (1 node)"
-    assert rules["shm"]["same_fabric"][2] == "2 ranks: P2P/CUMEM/read, SHM/direct/direct (1 node)"
+    assert good["same_fabric"][1] == f"2 ranks: P2P/CUMEM/read (1 node); fabric {CLUSTER} clique 32766"
+    assert rules["clique"]["same_fabric"][2].endswith(f"fabric {CLUSTER} clique 32766 | {CLUSTER} clique 7")
+    assert rules["clique"]["same_fabric"][3] == "the NVLink fabrics differ"
+    assert (
+        rules["shm"]["same_fabric"][2]
+        == f"2 ranks: P2P/CUMEM/read, SHM/direct/direct (1 node); fabric {CLUSTER} clique 32766"
+    )
     assert good["no_late_compilation"][1] == "a1: 0 after the mark, 1 before; a2: 0 after the mark, 1 before"
     assert rules["late"]["no_late_compilation"][3] == "late compiled after the mark: Triton late"
     assert rules["lr"]["one_image"][3] == "differs besides the switch: optim.lr"
