@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +38,19 @@ class World:
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.offsets: dict[str, int] = {}
+        self.ready: list[str] = []
+
+    def prepare(self, number: int) -> None:
+        """So many runs whose logs are read, in one commit: what follows from a log is asked once."""
+        deltas = []
+        for _ in range(number):
+            run = f"run-{uuid.uuid4().hex[:8]}"
+            row = source(f"{run}.log", run_hint=run, run_how="path")
+            cursor = CursorRow(row.source_id, 0, byte_offset=40, path=row.path)
+            deltas.append(SourceDelta(row, cursor, (record(run)(At(0, 40, 1, step=1)),), lines=1))
+            self.offsets[run] = 40
+            self.ready.append(run)
+        self.writer.commit(deltas)
 
     def say(self, kind: str, **said: Any) -> str:
         body = canonical(said.pop("body", {}))
@@ -46,7 +58,7 @@ class World:
         entry = Entry(said.pop("id", uuid.uuid4().hex), kind, moment, "ann", "h", body=body, **said)
         assert complaint(entry) == ""
         self.writer.commit([], ledger=[entry])
-        self.writer.settle_if_due()
+        self.writer.note_evidence(now=True)
         return entry.id
 
     def freeze(self, text: str) -> str:
@@ -57,6 +69,8 @@ class World:
 
     def run(self, *events: Any, run: str = "") -> str:
         """A run whose log is read; its name."""
+        if not events and not run and self.ready:
+            return self.ready.pop()
         run = run or f"run-{uuid.uuid4().hex[:8]}"
         at = self.offsets.get(run, 0)
         made = [one(At(at + 40 * n, 40, at // 40 + n + 1, step=n + 1)) for n, one in enumerate(events or [record(run)])]
@@ -83,7 +97,7 @@ class World:
             reason=f"said {label}", criterion=sha_,
         )  # fmt: skip
         self.writer.commit([], compared=[replace(row, **changes)])
-        self.writer.settle_if_due()
+        self.writer.note_evidence(now=True)
         found = self.ask("SELECT id FROM ledger WHERE kind = 'evidence' AND target = ?", [name])
         return str(found[0][0]) if found else ""
 
@@ -109,16 +123,6 @@ def record(run: str) -> Any:
 
 def cuda(at: At) -> Fault:
     return Fault(at, "cuda-illegal-access", "confirmed", text="CUDA error: an illegal memory access was encountered")
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    from tic_daemon.scan.rules import RuleSet
-
-    writer = Writer.open(StoreLayout.find(tmp_path_factory.mktemp("ws")))
-    writer.put_fault_rules(RuleSet.load([]).fault_rules())
-    yield World(writer)
-    writer.close()
 
 
 def test_a_new_candidate_starts_with_every_cell_not_run(world: World) -> None:
@@ -470,10 +474,10 @@ def test_evidence_survives_a_daemon_that_was_killed_before_it_wrote_it(tmp_path:
         criterion=bits,
     )
     world.writer.commit([], compared=[row])
-    world.writer._note_evidence = lambda: None  # type: ignore[method-assign]
+    world.writer.note_evidence = lambda **_: None  # type: ignore[method-assign]
     world.writer.close()
     again = World(Writer.open(layout))
-    again.writer.settle_if_due()
+    again.writer.note_evidence(now=True)
     assert again.cell(own, "zero_update/replay")[0] == "pass"
     again.writer.close()
     assert cli.main(["verify", str(tmp_path)]) == 0

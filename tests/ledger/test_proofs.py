@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,20 +13,10 @@ from tests.ledger.test_gates import World
 from tic_daemon.ledger import criterion
 from tic_daemon.scan.events import At, Mismatch
 from tic_daemon.store.comparison_rows import ComparisonRow
-from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.proofs import ONE, Proofs, Through, proofs
-from tic_daemon.store.writer import Writer
 
 LATER = datetime.now(UTC).replace(tzinfo=None) + timedelta(hours=1)
 BITS = criterion.parse(BITWISE.encode()).sha256
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    found = World(Writer.open(StoreLayout.find(tmp_path_factory.mktemp("ws"))))
-    found.freeze(BITWISE)
-    yield found
-    found.writer.close()
 
 
 def through(run: str, made: tuple[datetime | None, datetime | None] = (LATER, LATER), **changes: Any) -> Through:
@@ -97,7 +86,7 @@ def test_what_is_judged_must_itself_be_younger(world: World, asked: Through) -> 
 
 
 def test_within_the_clocks_margin_nothing_is_shown(world: World) -> None:
-    ((frozen_at,),) = world.ask("SELECT frozen_at FROM criteria")
+    ((frozen_at,),) = world.ask("SELECT frozen_at FROM criteria WHERE criterion_id = ?", [BITS])
     for seconds, proved in ((1.9, False), (2.1, True)):
         made = frozen_at + timedelta(seconds=seconds)
         assert bool(shown(world, through("r", (made, made))).order) == proved

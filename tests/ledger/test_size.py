@@ -60,7 +60,7 @@ def large(writer: Writer) -> None:
             )
         )  # fmt: skip
     writer.commit([], compared=compared)
-    writer.settle_if_due()
+    writer.note_evidence(now=True)
     con = writer.reader_cursor()
     evidence = [row[0] for row in con.execute("SELECT id FROM ledger WHERE kind = 'evidence'").fetchall()]
     assert len(evidence) == COMPARISONS

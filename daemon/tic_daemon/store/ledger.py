@@ -52,6 +52,17 @@ def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str)
     return found
 
 
+_RECORDED: Final = (
+    "config_value",
+    "exec_state",
+    "env_pin",
+    "env_seen",
+    "weight_phase",
+    "transport",
+    "wandb_run",
+    "gpu_info",
+)
+"""Tables that a run's record is made of, but those of logs and manifests, which tell no field of a closure."""
 _JUDGED: Final = """
 WITH bound AS (
     SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
@@ -88,6 +99,10 @@ def judged(con: duckdb.DuckDBPyConnection, host: str, now: datetime) -> list[Ent
 
 def _contradictions(con: duckdb.DuckDBPyConnection, pairs: set[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
     """By (candidate, run), what the run's record says otherwise than the closure that the run was declared for."""
+    told = " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in _RECORDED)  # noqa: S608  constants
+    row = con.execute(f"SELECT {told}").fetchone()
+    if row is None or not row[0]:
+        return {}  # the question costs a third of a second
     bodies = con.execute(
         "SELECT candidate, arg_min(body, seq) FROM ledger_row WHERE kind = 'candidate' AND list_contains(?, candidate) "
         "GROUP BY candidate",

@@ -28,7 +28,7 @@ from tic_daemon.store import declared as declare
 from tic_daemon.store import ledger as ledgers
 from tic_daemon.store import migrate, restore
 from tic_daemon.store.columns import STAMP
-from tic_daemon.store.comparison_rows import ComparisonTaskRow, ComparisonTold
+from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.declared import Cut, Declared
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full
@@ -74,6 +74,7 @@ WAL_BYTES = 12 << 20
 tenth of a second; half as many of twice the size take as long together, and hold up longer."""
 IDLE_S = 60.0
 RETRY_S = 30.0
+JUDGE_S = 0.5
 WHOLE_S = 20.0
 """How long W&B histories are held against each other before the store is closed; the next start goes on."""
 _RULE_COLUMNS = ("kind", "severity", "locks", "node_scope", "title", "pack", "product")
@@ -93,6 +94,7 @@ class Writer:
         self._rows = 0
         self._said = 0  # what changed the standing of records besides the derived tables
         self._unjudged = True  # comparisons may wait for their row in the ledger
+        self._judge_after = 0.0
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
         self._changes = 0
@@ -343,7 +345,8 @@ class Writer:
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
         beside.keep(memory)
-        self._unjudged = self._unjudged or bool(beside.compared or chained)
+        declares = any(row.kind == "candidate" for row in chained)
+        self._unjudged = self._unjudged or declares or any(isinstance(row, ComparisonRow) for row in beside.compared)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared, chained)
         memory.rec_id = tick.rec_id + sum(map(len, others))
@@ -472,22 +475,24 @@ class Writer:
                 self._changes += 1
             except duckdb.Error as error:
                 log.warning("%s", self._failed(error, "the bounds of faults"))
-        self._note_evidence()
+        self.note_evidence(now=now)
         self._reconcile(whole=now)
 
-    def _note_evidence(self) -> None:
-        """Rows of the ledger for comparisons that have none."""
-        if not self._unjudged or self._owner.lost:
+    def note_evidence(self, *, now: bool = False) -> None:
+        """Rows of the ledger for comparisons that have none: at once after a rest, or `now`. Twenty times as long as it
+        took is rested: what a run's record says is a large question, and logs wait meanwhile."""
+        if not self._unjudged or self._owner.lost or not (now or time.monotonic() >= self._judge_after):
             return
+        began = time.monotonic()
         self._unjudged = False
         try:
             self.commit([], ledger=ledgers.judged(self._engine.con, self.layout.host, _utcnow()))
-            self._unjudged = False  # those rows are no comparisons
         except duckdb.Error as error:
             log.warning("%s", self._failed(error, "evidence"))
         except StoreError as error:
             self._unjudged = True
             log.warning("%s", error)
+        self._judge_after = time.monotonic() + max(JUDGE_S, 20 * (time.monotonic() - began))
 
     def _reconcile(self, *, whole: bool) -> None:
         """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""
