@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
+from textual.widget import Widget
 
 from tests.tui import compared
 from tests.tui.fake import NOW, Connection, FakeStore
@@ -442,6 +443,26 @@ async def test_a_frozen_list_takes_nothing_new_when_the_cursor_moves() -> None:
         assert view.table.row_count == 14
         await s.press("space")
         await s.shows("comparisons 15", "inference alone  = equal")
+
+
+async def test_what_did_not_change_is_not_painted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = FakeStore()
+    store.demo()
+    compared.some(store)
+    async with stage((120, 40), store=store, demo=False) as s:
+        s.app.select_run(RUN)
+        await s.press("c")
+        await s.until(lambda: s.app.screen.table.row_count == 14)  # type: ignore[attr-defined]
+        s.app.screen.table.move_to(11)  # type: ignore[attr-defined]
+        for words in ("rules out        inference", "all of it", "tokens kept 2", "these differ", "file of side B"):
+            await s.shows(words)
+            await s.pilot.pause(0.2)
+            painted: list[object] = []
+            with monkeypatch.context() as patch:
+                patch.setattr(Widget, "refresh", lambda self, *_, painted=painted, **__: painted.append(self) or self)
+                s.app._draw()
+            assert painted == [], words
+            await s.press("enter")
 
 
 async def test_a_row_keeps_its_end_when_a_scrollbar_takes_a_cell() -> None:

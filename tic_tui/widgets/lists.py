@@ -120,6 +120,7 @@ class LineList(Listing):
         self._made_for = -1
         self._with_cursor = cursor
         self._wide = 1
+        self._shown: tuple[Sequence[Line], int, Size] = ((), -1, Size(0, 0))
 
     @property
     def shows_cursor(self) -> bool:
@@ -147,7 +148,10 @@ class LineList(Listing):
             self._wide = max((width_of(plain(row)) for row in self._rows), default=1)
         self.cursor = max(0, min(self.cursor, self.row_count - 1))
         self.virtual_size = Size(max(self._wide, self.line_width), self.row_count)
-        self.refresh()
+        shown = (tuple(self._rows), self.cursor if self._with_cursor else 0, self.size)
+        if shown != self._shown:  # an idle screen sends nothing, however often it is drawn
+            self._shown = shown
+            self.refresh()
 
     def move_to(self, index: int) -> None:
         if self._with_cursor:
