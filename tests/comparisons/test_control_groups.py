@@ -45,12 +45,12 @@ def test_the_view_is_the_rule_in_all_cases() -> None:
     con = duckdb.connect()
     con.execute(
         "CREATE TABLE comparisons (run_id VARCHAR, attempt BIGINT, step BIGINT, control_group VARCHAR, kind VARCHAR, admissibility VARCHAR,"
-        " marked BOOLEAN, label VARCHAR, changed VARCHAR, planted_error VARCHAR, mismatched_tokens BIGINT, logprob_max DOUBLE)"
+        " marked BOOLEAN, label VARCHAR, changed VARCHAR, planted_error VARCHAR, mismatched_tokens BIGINT, logprob_max DOUBLE, rule BIGINT)"
     )
     groups = ("inference_alone", "training_alone", "cross_stack", "score_layer")
     made = {
-        EQUAL: "'tokens', 'admissible', false, NULL, '', NULL, 0, 0.0", DIFFERS: "'tokens', 'admissible', false, NULL, '', NULL, 3, 0.5",
-        INCONCLUSIVE: "'tokens', 'locked', false, NULL, '', NULL, 3, 0.5",
+        EQUAL: "'tokens', 'admissible', false, NULL, '', NULL, 0, 0.0, 9", DIFFERS: "'tokens', 'admissible', false, NULL, '', NULL, 3, 0.5, 9",
+        INCONCLUSIVE: "'tokens', 'locked', false, NULL, '', NULL, 3, 0.5, 9",
     }  # fmt: skip
     cases = [case for case in product((EQUAL, DIFFERS, INCONCLUSIVE, NOT_RUN), repeat=4) if set(case) != {NOT_RUN}]
     values = [
@@ -80,7 +80,7 @@ def test_the_view_is_the_rule_in_all_cases() -> None:
 def test_what_one_comparison_says(changes: dict[str, object], state: str) -> None:
     row: dict[str, object] = {
         "run_id": "r", "attempt": 1, "step": 0, "control_group": "cross_stack", "kind": "tokens", "admissibility": "admissible", "marked": False,
-        "label": None, "changed": "", "planted_error": None, "mismatched_tokens": 0, "logprob_max": 0.0, **changes,
+        "label": None, "changed": "", "planted_error": None, "mismatched_tokens": 0, "logprob_max": 0.0, "rule": 9, **changes,
     }  # fmt: skip
     kinds = {
         "attempt": "BIGINT",
@@ -88,6 +88,7 @@ def test_what_one_comparison_says(changes: dict[str, object], state: str) -> Non
         "marked": "BOOLEAN",
         "mismatched_tokens": "BIGINT",
         "logprob_max": "DOUBLE",
+        "rule": "BIGINT",
     }
     con = duckdb.connect()
     columns = ", ".join(f"{name} {kinds.get(name, 'VARCHAR')}" for name in row)

@@ -17,8 +17,9 @@ import pytest
 from tests.comparisons.dumps import OTHER, SIDE, Bench, compared, dump, of_zeros, step
 from tests.results.test_archive import OLD, manifest
 from tic_daemon.comparisons import process
+from tic_daemon.comparisons.desk import Desk
 from tic_daemon.comparisons.worker import NICE
-from tic_daemon.config import CompareConfig, ComparisonConfig
+from tic_daemon.config import CompareConfig, ComparisonConfig, Config
 from tic_daemon.store.comparison_rows import ComparisonSequenceRow, ComparisonTokenRow, TraceBoundaryRow
 
 PAIR = {"rollout_logprobs.pt": dump(SIDE), "trainer_logprobs.pt": dump(OTHER)}
@@ -276,3 +277,35 @@ def test_a_manifests_list_makes_control_groups(bench: Bench) -> None:
     )
     rows = {row.control: (row.mismatched_tokens, row.variant) for row in compared(bench.compare())}
     assert rows == {"inference_alone": (0, "A/A"), "cross_stack": (1, "")}
+
+
+def test_what_failed_is_tried_again_with_other_limits_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "w", compare=CompareConfig(deadline_s=0.001))
+    step(bench.root, 0, PAIR)
+    assert compared(bench.compare()) == []
+    assert bench.states() == {"rollout_logprobs.pt": ("failed", "it took longer than 0.001 s")}
+    bench.again()
+    assert bench.compare() == [], "nothing is other than it was"
+    bench.config = Config(bench.root, compare=CompareConfig(deadline_s=60.0))
+    bench.again()
+    assert [row.mismatched_tokens for row in compared(bench.compare())] == [1]
+    bench.close()
+
+
+def test_a_defect_between_question_and_answer_costs_one_comparison(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        step(bench.root, number, PAIR)
+    stands = Desk._standing
+
+    def broken(self: Desk, where: Any) -> Any:
+        if where["step"] == 1:
+            raise RuntimeError("no answer")  # while the process waits for it
+        return stands(self, where)
+
+    monkeypatch.setattr(Desk, "_standing", broken)
+    rows = compared(bench.compare())
+    assert [(row.step, row.mismatched_tokens) for row in rows] == [(0, 1), (2, 1)]
+    (task,) = (one for one in bench.tasks().values() if one.step == 1)
+    assert (task.state, task.why) == ("failed", "a defect of the program: RuntimeError: no answer")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tic_daemon.comparisons import pairing
 from tic_daemon.comparisons.pairing import Known, Pair, Said, pairs, pattern, unpaired
 from tic_daemon.config import ComparisonConfig, parse_config
 from tic_daemon.errors import ConfigError
@@ -182,3 +183,30 @@ def test_globs_of_a_declaration(tmp_path: Path) -> None:
     ] == [True, True, False, False]
     odd = ComparisonConfig("{1x}/[a].pt")
     assert pattern(odd, "/w").fullmatch("/w/{1x}/[a].pt"), "what is no name stands for itself"
+
+
+def test_the_same_pair_declared_twice_with_other_words_is_said() -> None:
+    rows = [artifact("rollout.pt"), artifact("trainer.pt")]
+    entry = {"a": "rollout.pt", "b": "trainer.pt", "goal": "repeatability"}
+    others: list[dict[str, Any]] = [{"goal": "cross_stack"}, {"basis": "raw"}, {"repeats_a": ["trainer.pt"]}]
+    for other in others:
+        found = made(*rows, said={f"{D}/manifest.json": Said([entry, {**entry, **other}, entry])})
+        assert [(one.goal, one.basis, "declared twice" in one.refused) for one in found] == [
+            ("repeatability", None, False), (other.get("goal", "repeatability"), other.get("basis"), True),
+        ]  # fmt: skip
+        assert len({one.task for one in found}) == 2
+    assert len(made(*rows, said={f"{D}/manifest.json": Said([entry, entry])})) == 1, "the same words are no doubt"
+    twice = [ComparisonConfig("results/r/step3/rollout.pt", "results/r/step3/trainer.pt", policy=p) for p in "78"]
+    found = made(*rows, declared=twice, base="/w")
+    assert [(one.policy, bool(one.refused)) for one in found] == [("7", False), ("8", True)]
+
+
+def test_more_pairs_than_are_looked_at_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "MOST", 2)
+    rows = [artifact(f"{side}_{n}.pt") for n in range(5) for side in ("rollout", "trainer")]
+    found = made(*rows)
+    assert [one.a.rpartition("/")[2] for one in found] == ["rollout_0.pt", "rollout_1.pt", "rollout_2.pt"]
+    assert [one.refused for one in found] == [
+        "", "", "there are more than 2 pairs: this one and 2 after it are not compared",
+    ]  # fmt: skip
+    assert len(made(*rows[:4])) == 2 and not any(one.refused for one in made(*rows[:4]))

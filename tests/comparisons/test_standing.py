@@ -201,6 +201,56 @@ def test_evidence_needs_files_as_they_were_a_shown_basis_and_no_intervention(wri
     ]
 
 
+def test_what_is_compared_anew_is_no_evidence_until_it_is(writer: Writer) -> None:
+    named = [
+        ArtifactRow(
+            "h", "/w/e", "/w/e/manifest.json", f"/w/e/anew-{name}.pt", sha256=name * 64, state="verified", run="e"
+        )
+        for name in "ab"
+    ]
+    own = row(
+        "e", 9, NOON, content="one:words", sha256_a="a" * 64, sha256_b="b" * 64, side_a="/w/e/anew-a.pt", side_b="/w/e/anew-b.pt"
+    )  # fmt: skip
+    task = ComparisonTaskRow("h", own.root, own.task, "manifest", content="one:words", state="judged")
+    writer.commit([], results=named, compared=[own, task])
+    con = writer.reader_cursor()
+    sql = "SELECT state, is_evidence, changed FROM comparisons WHERE comparison_id = ?"
+
+    def shown() -> tuple[object, ...]:
+        return con.execute(sql, [own.id]).fetchall()[0]
+
+    assert shown() == ("pass", True, "")
+    writer.commit([], compared=[replace(task, content="one:other words", state="waiting")])
+    assert shown() == ("pass", True, ""), "of the same files"
+    anew = ("inconclusive", False, "its files are to be compared anew")
+    for state in ("waiting", "running", "failed"):  # its tokens, say, are others: no side is
+        writer.commit([], compared=[replace(task, content="other:words", state=state)])
+        assert shown() == anew
+    writer.commit([], compared=[replace(task, content="", state="waiting")])
+    assert shown() == anew, "nor while the new ones are not there"
+    writer.commit([], compared=[task])
+    assert shown() == ("pass", True, "")
+
+
+def test_a_control_group_of_copies_or_of_numbers_that_are_none_rules_out_nothing(writer: Writer) -> None:
+    shown = {"produced_a": None, "produced_b": None, "control": "inference_alone", "manifest": ""}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"label": "PASS", "rule": 11}, "equal"), ({"label": "", "rule": 9}, "equal"), ({"label": "", "rule": 10}, "equal"),
+        ({"label": "", "rule": 8, "reason": "not shown: producers of equal bytes"}, "inconclusive"),
+        ({"label": "FAIL", "rule": 5, "reason": "non-finite", "non_finite": 3}, "inconclusive"),
+        ({"label": "FAIL", "rule": 11, "mismatched_tokens": 1}, "differs"),
+        ({"label": "", "rule": 8, "mismatched_tokens": 1}, "differs"),
+    ]  # fmt: skip
+    rows = [
+        row("board", number, **{**shown, "mismatched_tokens": 0, **values}) for number, (values, _) in enumerate(cases)
+    ]
+    writer.commit([log("board", seen(NOON))], compared=list(rows))
+    found = writer.reader_cursor().execute(
+        "SELECT inference_alone, rules_out FROM control_groups WHERE run_id = 'board' ORDER BY step"
+    )
+    assert found.fetchall() == [(state, "inference" if state == "equal" else "") for _, state in cases]
+
+
 def test_marks_of_a_comparison_an_attempt_and_a_run(writer: Writer) -> None:
     one, other = row("m", 1, NOON), row("m", 2, NOON)
     writer.commit([log("m", seen(NOON))], compared=[one, other])

@@ -169,6 +169,7 @@ class Desk:
                     return
                 except Exception:  # a defect must not end the watch in silence, nor the daemon
                     log.exception("comparisons could not be looked at; it is tried again")
+                    self._let_go()  # in the middle of an answer it would take the next question for one
                     self._rests_until = time.monotonic() + _REST * EVERY_S
                     with self._changed:
                         self._queue.clear()
@@ -234,10 +235,17 @@ class Desk:
             return False
         if before is not None and over:
             same_bytes = before.content.partition(":")[0] == stand.bytes
-            if before.content == stand.content or (before.state == "judged" and same_bytes):
+            # What failed under other limits than today's may well do now.
+            same = (self._failed(stand.content),) if before.state == "failed" else (stand.content,)
+            if before.content in same or (before.state == "judged" and same_bytes):
                 return False
         self._tell(self._task(pair, "waiting", "its turn comes", stand.content))
         return True
+
+    def _failed(self, content: str) -> str:
+        """The content of a failure: it hangs on the limits of [compare], too."""
+        own = self._config.compare
+        return f"{content}:{own.deadline_s:g} s, {own.memory_mb} MB"
 
     def _unknown(self, row: ArtifactRow) -> bool:
         return bool(row.state in (VERIFIED, RECORDED) and row.sha256 and (row.path, row.sha256) not in self._both)
@@ -321,24 +329,11 @@ class Desk:
         log.debug("comparing %s with %s", pair.a, pair.b or "its other side")
         running = self._task(pair, "running", "", stand.content)
         self._tell(running)
-        parts: list[Any] = []
+        child = self._child()
         try:
-            child = self._child()
-            for message in child.ask({"compare": self._asked(pair, stand)}, self._config.compare.deadline_s):
-                if "at" in message:
-                    running = self._progress(running, *message["at"])
-                elif "where" in message:
-                    child.say({"standing": self._standing(message["where"])})
-                elif "row" in message:
-                    parts.append(wire.unpacked(message["row"]))
-                elif "done" in message:
-                    self._done(running, wire.unpacked(message["done"]), parts)
-                elif "changed" in message:
-                    self._tell(replace(running, state="waiting", why=message["changed"], content=""))
-                else:
-                    self._tell(replace(running, state="failed", why=str(message["failed"])))
+            self._hear(child, pair, stand, running)
         except TooSlow as error:
-            self._tell(replace(running, state="failed", why=error.what))
+            self._fail(running, error.what)
         except WorkerDied as error:
             self._crashes[pair.task] += 1
             if self._crashes[pair.task] < CRASHES:
@@ -346,7 +341,34 @@ class Desk:
                 with self._changed:
                     self._queue.append((pair, stand))
             else:
-                self._tell(replace(running, state="failed", why=error.what))
+                self._fail(running, error.what)
+        except Stopped:
+            raise
+        except Exception as error:  # a defect costs this comparison, and is told
+            log.exception("%s could not be compared", pair.a)
+            self._let_go()  # in the middle of an answer it would take the next question for one
+            self._fail(running, f"a defect of the program: {type(error).__name__}: {error}")
+
+    def _hear(self, child: Worker, pair: Pair, stand: Stand, running: ComparisonTaskRow) -> None:
+        """Asks the process, and takes all that it says until it answers."""
+        parts: list[Any] = []
+        for message in child.ask({"compare": self._asked(pair, stand)}, self._config.compare.deadline_s):
+            if "at" in message:
+                running = self._progress(running, *message["at"])
+            elif "where" in message:
+                child.say({"standing": self._standing(message["where"])})
+            elif "row" in message:
+                parts.append(wire.unpacked(message["row"]))
+            elif "done" in message:
+                self._done(running, wire.unpacked(message["done"]), parts)
+            elif "changed" in message:
+                self._tell(replace(running, state="waiting", why=message["changed"], content=""))
+            else:
+                self._fail(running, str(message["failed"]))
+
+    def _fail(self, running: ComparisonTaskRow, why: str) -> None:
+        content = self._failed(running.content)
+        self._tell(replace(running, state="failed", why=why, content=content))
 
     def _asked(self, pair: Pair, stand: Stand) -> dict[str, Any]:
         by_path = self._contents.by_path

@@ -18,7 +18,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from tic_daemon.config import CONTROLS, GOALS, PLACE, ComparisonConfig
@@ -33,6 +33,9 @@ _SIDE: Final = re.compile(r"(?i)(rollout|trainer)(.*)", re.DOTALL)
 _EXTENSION: Final = re.compile(r"(?i)\.(?:pt|pth|jsonl|json|npz|safetensors|parquet)\Z")
 _TOKENS: Final = frozenset({"token_ids", "tokens"})
 _PLACE: Final = PLACE
+_SAYS: Final = (
+    "tokens", "repeats_a", "repeats_b", "goal", "basis", "policy", "intervention", "criterion", "planted", "step"
+)  # fmt: skip
 _WORDS: Final = ("control", "variant", "goal", "basis", "policy", "intervention", "plant", "tokens")
 MOST: Final = 20_000
 """Pairs of one daemon; more are not looked at, and that is said."""
@@ -133,7 +136,7 @@ def pairs(known: Known) -> list[Pair]:
     by_path = {row.path: row for row in known.artifacts}
     for nth, entry in enumerate(known.declared):
         for pair in _declared(known, entry, known.on_disk[nth] if nth < len(known.on_disk) else (), by_path):
-            found.setdefault(pair.task, pair)
+            _add(found, pair)
             taken.add((pair.a, pair.b))
     groups: dict[str, list[ArtifactRow]] = {}
     for row in known.artifacts:
@@ -142,7 +145,7 @@ def pairs(known: Known) -> list[Pair]:
         for manifest in dict.fromkeys(row.manifest for row in rows):
             for pair in _listed(known, manifest, [row for row in rows if row.manifest == manifest]):
                 if (pair.a, pair.b) not in taken or pair.refused:
-                    found.setdefault(pair.task, pair)
+                    _add(found, pair)
     taken |= {(pair.a, pair.b) for pair in found.values()}
     used = {path for pair in found.values() for path in pair.files}
     for directory, rows in groups.items():
@@ -150,7 +153,19 @@ def pairs(known: Known) -> list[Pair]:
             if (pair.a, pair.b) not in taken and not (pair.refused and pair.a in used):
                 found.setdefault(pair.task, pair)
     ordered = sorted(found.values(), key=lambda one: (one.run, one.step is None, one.step or 0, one.a, one.b))
-    return ordered[:MOST]
+    if len(ordered) > MOST:
+        why = f"there are more than {MOST} pairs: this one and {len(ordered) - MOST - 1} after it are not compared"
+        ordered[MOST:] = [replace(ordered[MOST], refused=why)]
+    return ordered
+
+
+def _add(found: dict[str, Pair], pair: Pair) -> None:
+    """A declared pair. The first of a name counts; another that says otherwise is refused."""
+    first = found.setdefault(pair.task, pair)
+    if any(getattr(first, name) != getattr(pair, name) for name in _SAYS):
+        why = "the same files with the same control and variant are declared twice, with other words: the first counts"
+        twin = replace(pair, refused=f"{why}; give this one a `variant`")
+        found.setdefault(twin.task, twin)
 
 
 def unpaired(known: Known, made: Iterable[Pair]) -> list[ArtifactRow]:

@@ -36,6 +36,10 @@ marked_one AS MATERIALIZED (
     WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted AND starts_with(target, 'comparison:')
 ),
 standing AS MATERIALIZED (SELECT * FROM i_comparison_standing),
+-- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats.
+now AS MATERIALIZED (
+    SELECT host, task, arg_max(split_part(content, ':', 1), rec_id) AS bytes FROM b_comparison_task WHERE content <> '' GROUP BY host, task
+),
 told AS (
     SELECT c.*, s.attempt, s.admissibility, s.why AS admissibility_reason, coalesce(s.known, false) AS known,
         s.marked OR c.id IN (SELECT id FROM marked_one) AS marked, a.rec_id AS artifact_a, b.rec_id AS artifact_b,
@@ -45,12 +49,14 @@ told AS (
                 WHEN a.sha256 <> c.sha256_a THEN 'file A is another since' END,
             CASE WHEN c.side_b = c.side_a THEN NULL WHEN b.path IS NULL AND c.manifest <> '' THEN 'no manifest names file B'
                 WHEN b.state NOT IN ('verified', 'recorded') THEN 'file B is ' || b.state || ' since'
-                WHEN b.sha256 <> c.sha256_b THEN 'file B is another since' END) AS changed
+                WHEN b.sha256 <> c.sha256_b THEN 'file B is another since' END,
+            CASE WHEN n.bytes <> split_part(c.content, ':', 1) THEN 'its files are to be compared anew' END) AS changed
     FROM i_comparison c
     JOIN standing s ON s.key = c.rec_id
     LEFT JOIN file a ON a.host = c.host AND a.path = c.side_a
     LEFT JOIN file b ON b.host = c.host AND b.path = c.side_b
     LEFT JOIN whole w ON w.host = c.host AND w.manifest = c.manifest
+    LEFT JOIN now n ON n.host = c.host AND n.task = c.task
 )
 SELECT c.rec_id, c.id AS comparison_id, c.run_id, c.attempt, c.step, c.policy, c.kind, c.goal, nullif(c.control, '') AS control_group,
     nullif(c.variant, '') AS variant, c.how, c.side_a, c.side_b, nullif(c.part_a, '') AS part_a, nullif(c.part_b, '') AS part_b,
