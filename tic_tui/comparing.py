@@ -15,7 +15,8 @@ QUEUE: Final = (
     "task, run_id, step, side_a, side_b, state, why, tokens_done, tokens_total, host, observed_at"
 )  # fmt: skip
 COUNTS: Final = (
-    "SELECT run_id, coalesce(label, 'no verdict') AS label, admissibility, count(*)::BIGINT AS comparisons,"
+    "SELECT run_id, coalesce(label, 'no verdict') AS label, admissibility,"
+    " label IN ('PASS', 'FAIL') AND state = 'inconclusive' AS idle, count(*)::BIGINT AS comparisons,"
     " count(*) FILTER (is_evidence)::BIGINT AS evidence FROM comparisons GROUP BY ALL ORDER BY ALL"
 )
 BACK: Final = timedelta(hours=1)
@@ -71,14 +72,21 @@ class ComparedNews:
 
 
 def counts(rows: Sequence[Mapping[str, Any]]) -> str:
-    """`1 FAIL, 11 PASS; 2 locked; 12 evidence` of rows of COUNTS of one run."""
+    """`1 FAIL, 11 PASS (2 not counted); 2 locked; 10 evidence` of rows of COUNTS of one run."""
     labels: Counter[str] = Counter()
     doubts: Counter[str] = Counter()
     for row in rows:
         labels[row["label"]] += row["comparisons"]
         if row["admissibility"] != "admissible":
             doubts[row["admissibility"]] += row["comparisons"]
-    words = ", ".join(f"{labels[label]} {label}" for label in _ORDER if labels[label])
+    idle = Counter(
+        {label: sum(row["comparisons"] for row in rows if row["idle"] and row["label"] == label) for label in labels}
+    )
+    words = ", ".join(
+        f"{labels[label]} {label}{f' ({idle[label]} not counted)' if idle[label] else ''}"
+        for label in _ORDER
+        if labels[label]
+    )
     low = ", ".join(f"{number} {word}" for word, number in sorted(doubts.items()))
     evidence = sum(row["evidence"] for row in rows)
     return "; ".join(part for part in (words, low, f"{evidence} evidence") if part)

@@ -92,6 +92,7 @@ class Comparison:
     scope: Safe | None
     intervention: Safe | None
     label: Safe | None  # None: a measurement that nothing judges
+    state: Safe | None  # pass, fail, inconclusive: what of the label counts
     reason: Safe | None
     admissibility: Safe
     admissibility_reason: Safe | None
@@ -261,9 +262,13 @@ class Queued:
     observed_at: datetime
 
 
+QUEUE: Final = 200
+"""Lines of the queue that are asked for at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Comparisons of one run, in short. `labels`: how many have each label, "" none."""
+    """Comparisons of one run, in short. `labels`: how many have each label and count or not, "" none."""
 
     newest: tuple[Comparison, ...] = ()
     labels: tuple[tuple[Safe, int], ...] = ()

@@ -204,6 +204,11 @@ def test_a_label_is_a_sign_and_a_word_and_colour_comes_third() -> None:
         label="PASS", admissibility="locked", is_evidence=False, not_evidence_because="locked: after the fault"
     )
     assert lines.label(locked, UNICODE) == ("✓ PASS", "dim"), "what does not count is not green"
+    passed = {"label": "PASS", "state": "pass"}
+    assert lines.label(_stored(**passed), UNICODE) == ("✓ PASS", "ok")
+    for lowered in ({"marked": True}, {"changed": "file A is another since"}, {"planted_error": "one bit"}):
+        one = _stored(label="PASS", state="inconclusive", is_evidence=False, **lowered)
+        assert lines.label(one, UNICODE) == ("✓ PASS", "dim"), lowered
     row = plain(lines.row(locked, 100, UNICODE, selected=False))
     assert "✖ locked" in row and "after the fault" in row and "[0.00125]" in row
 
@@ -255,6 +260,43 @@ def test_what_waits_is_said_with_its_progress_and_why_it_failed() -> None:
     under_way = plain(lines.nothing(queue, 80, UNICODE)[0])
     assert "no comparison is done yet: 1 running" in under_way
     assert "tic-daemon compare A B" in "\n".join(plain(line) for line in lines.nothing((), 80, UNICODE))
+
+
+def test_labels_that_do_not_count_are_counted_apart_and_what_runs_is_not_hidden_by_what_waits() -> None:
+    store = FakeStore()
+    for number in range(7):
+        compared.comparison(
+            store, number, label="PASS", state="pass" if number < 2 else "inconclusive", marked=number > 1
+        )
+    compared.comparison(store, 8, label="INVALID")
+    for number in range(230):
+        state = "failed" if number == 228 else "running" if number == 229 else "waiting"
+        compared.insert(store, "comparison_queue", rec_id=number, run_id=RUN, step=number, how="manifest", state=state, why="",
+               side_a=f"/r/{number}/a.pt", side_b=f"/r/{number}/b.pt", host="n", task=f"t{number}",
+               observed_at=NOW + timedelta(seconds=number))  # fmt: skip
+    short = of_run(store.open(""), RUN)
+    assert dict(short.labels) == {"PASS": 2, "PASS (not counted)": 5, "INVALID": 1} and short.total == 8
+    assert lines.queue_words(short.queue) == "1 running, 198 waiting, 1 failed, and more"
+    assert [one.comparison_id for one in short.newest] == [f"{number:016x}" for number in (8, 6, 5, 4, 3, 2)]
+    # Two stores have them, and one of the two knows of the marks.
+    other = FakeStore()
+    for number in range(7):
+        compared.comparison(other, number, label="PASS", state="pass")
+    assert dict(of_run(TwoStores(store, other), RUN).labels) == dict(short.labels)  # type: ignore[arg-type]
+
+
+def test_status_says_how_many_labels_do_not_count() -> None:
+    row = {
+        "run_id": RUN,
+        "label": "PASS",
+        "admissibility": "admissible",
+        "comparisons": 3,
+        "evidence": 3,
+        "idle": False,
+    }
+    idle = {**row, "comparisons": 2, "evidence": 0, "idle": True}
+    assert comparing.counts([row]) == "3 PASS; 3 evidence"
+    assert comparing.counts([row, idle]) == "5 PASS (2 not counted); 3 evidence"
 
 
 # --- the way down ---

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from tic_tui.comparison_model import Board, Compared, Comparison, ComparisonsView, Queued
+from tic_tui.comparison_model import QUEUE, Board, Compared, Comparison, ComparisonsView, Queued
 from tic_tui.filters import Filter
 from tic_tui.glyphs import Glyphs
 from tic_tui.render.text import Builder, Line, clean, count, short, some
@@ -77,7 +77,8 @@ def label(one: Comparison, glyphs: Glyphs) -> tuple[str, str]:
         "VACUOUS": (glyphs.silent, "suspect"),
     }
     sign, tone = signs.get(str(one.label or ""), (glyphs.unknown, "dim"))
-    return f"{sign} {one.label or _NO_LABEL}", tone if one.admissibility == "admissible" else "dim"
+    counts_not = one.admissibility != "admissible" or (one.label in {"PASS", "FAIL"} and one.state == "inconclusive")
+    return f"{sign} {one.label or _NO_LABEL}", "dim" if counts_not else tone
 
 
 def standing(one: Comparison, glyphs: Glyphs) -> tuple[str, str]:
@@ -189,7 +190,8 @@ def queue_words(queue: Sequence[Queued]) -> str:
             done = progress(mine[0]) if state == "running" else ""
             parts.append(f"{count(len(mine))} {state}{' ' if done else ''}{done}")
     other = sum(one.state not in {"running", "waiting", "failed", "refused"} for one in queue)
-    return ", ".join(parts + ([f"{other} in an unknown state"] if other else []))
+    more = ["and more"] if len(queue) >= QUEUE else []
+    return ", ".join([*parts, *([f"{other} in an unknown state"] if other else []), *more])
 
 
 def progress(one: Queued) -> str:
