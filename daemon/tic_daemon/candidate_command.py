@@ -61,7 +61,7 @@ def add_parsers(commands: Commands[argparse.ArgumentParser]) -> None:
 def _declare(args: argparse.Namespace) -> int:
     reader = open_reader(args.at)
     try:
-        known = said.rows(reader, "SELECT candidate_id, name, run_ids FROM candidates")
+        known = said.rows(reader, "SELECT candidate_id, name, parent_id, changed, run_ids FROM candidates")
         parent = said.one(reader, "candidates", "candidate_id", "name", args.parent) if args.parent else None
         recorded = _recorded(reader, args.run_id)
     finally:
@@ -81,6 +81,7 @@ def _declare(args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"name": args.name, "fields": dict(found.fields)}
     if parent is not None:
         body.update(_since(parent, found, args.changed))
+    _require_as_first(known, found.sha256, parent, body)
     entry = Spool.at(args.at).declare(
         "candidate", row_id=named("candidate", found.sha256, args.run_id, args.name, args.parent),
         candidate=found.sha256, run_id=args.run_id, target=str(parent["candidate_id"]) if parent else "",
@@ -104,6 +105,25 @@ def _declare(args: argparse.Namespace) -> int:
         "\n".join(lines),
     )
     return 0
+
+
+def _require_as_first(
+    known: Sequence[Mapping[str, Any]], digest: str, parent: Mapping[str, Any] | None, body: Mapping[str, Any]
+) -> None:
+    """What a candidate was made from counts as it was declared first: another run of it changes nothing of that."""
+    first = next((row for row in known if row["candidate_id"] == digest), None)
+    if first is None:
+        return
+    if body["name"] and body["name"] != first["name"]:
+        raise TicError(f"{digest[:12]} was declared as {first['name'] or 'one without a name'}", "give it that name")
+    if parent is not None and parent["candidate_id"] != first["parent_id"]:
+        words = f"with parent {first['parent_id'][:12]}" if first["parent_id"] else "without a parent"
+        raise TicError(f"{digest[:12]} was declared {words}, which stays", "leave --parent out")
+    if more := sorted(set(body.get("changed", ())) - set(first["changed"])):
+        raise TicError(
+            f"--changed {more[0]}: {digest[:12]} was declared without it, which stays",
+            "name it with --set by a value of its own: that is another candidate",
+        )
 
 
 def _recorded(reader: Reader, run_id: str) -> dict[str, str]:
@@ -158,7 +178,7 @@ def _file_fields(path: Path | None) -> dict[str, str]:
         return {}
     try:
         found = tomllib.loads(said.read(path).decode())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TicError(f"{path} is no TOML: {error}") from error
     wrong = next((name for name, value in found.items() if not isinstance(value, str)), None)
     if wrong is not None:
@@ -220,6 +240,8 @@ def _exempt(args: argparse.Namespace) -> int:
         reader.close()
     path = Path(args.closure)
     raw = said.read(path)
+    if not raw.strip():
+        raise TicError(f"{path} is empty: it shows nothing", "write down what the change reaches, and what it does not")
     digest = hashlib.sha256(raw).hexdigest()
     shown = entries.artifact(str(path.absolute()), len(raw), digest, local_host())
     row = Spool.at(args.at).declare(

@@ -10,12 +10,12 @@ import argparse
 from pathlib import Path
 
 from tic_daemon import ledger_said as said
-from tic_daemon.errors import TicError, UnknownRunError
+from tic_daemon.errors import StoreError, TicError, UnknownRunError
 from tic_daemon.ledger import criterion, entries
 from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger_said import Commands
 from tic_daemon.people_commands import take_in
-from tic_daemon.store.reader import open_reader
+from tic_daemon.store.reader import Reader, open_reader
 from tic_daemon.store.spool import Spool
 
 
@@ -72,31 +72,59 @@ _PART_WORDS = (
 
 
 def _freeze(args: argparse.Namespace) -> int:
-    found = _put_criterion(args.at, args.file)
+    found, raw = _read_criterion(args.file)
+    try:
+        reader = open_reader(args.at)
+    except StoreError:
+        pass  # said on a host that cannot read a store: what is replaced there stays replaced
+    else:
+        try:
+            _require_in_force(reader, found.sha256)
+        finally:
+            reader.close()
+    _put_criterion(args.at, args.file, found, raw)
     said.answer(args, {"criterion_id": found.sha256}, f"criterion {found.sha256} is frozen{take_in(Path(args.at))}")
     return 0
 
 
-def _put_criterion(at: str, path: Path) -> criterion.Criterion:
+def _read_criterion(path: Path) -> tuple[criterion.Criterion, bytes]:
     raw = said.read(path)
     try:
-        found = criterion.parse(raw, str(path))
+        return criterion.parse(raw, str(path)), raw
     except (ValueError, TypeError, KeyError) as error:
         raise TicError(f"{path} is no criterion: {error}", "see docs/reference/compare.md") from error
+
+
+def _require_in_force(reader: Reader, digest: str) -> None:
+    """A criterion that was replaced stays so: its row is there, and a second one would say nothing."""
+    sql = "SELECT replaced_by, replaced_at FROM criteria WHERE criterion_id = ? AND replaced_by IS NOT NULL"
+    for other, moment in reader.query(sql, [digest], timeout_s=said.TIMEOUT_S).rows:
+        raise TicError(
+            f"criterion {digest[:12]} was replaced by {other[:12]} {moment:%F %T} UTC, and governs no more",
+            "a changed byte, for example in its note, makes it a criterion of its own",
+        )
+
+
+def _put_criterion(at: str, path: Path, found: criterion.Criterion, raw: bytes) -> None:
     body = {"text": raw.decode(), "path": str(path.absolute()), **found.as_json()}
     row_id = named("criterion", found.sha256)
     Spool.at(at).declare("criterion", row_id=row_id, criterion=found.sha256, body=canonical(body))
-    return found
 
 
 def _replace(args: argparse.Namespace) -> int:
     reader = open_reader(args.at)
     try:
         old = said.one(reader, "criteria", "criterion_id", "criterion_id", args.old)
+        found, raw = _read_criterion(args.file)
+        _require_in_force(reader, found.sha256)
     finally:
         reader.close()
-    found = _put_criterion(args.at, args.file)
     before = str(old["criterion_id"])
+    if found.sha256 == before:
+        raise TicError(
+            f"{args.file} is criterion {before[:12]}: it is replaced by another one", "one changed byte will do"
+        )
+    _put_criterion(args.at, args.file, found, raw)
     Spool.at(args.at).declare("replaced", criterion=before, target=found.sha256, reason=args.reason)
     words = f"criterion {found.sha256} governs runs that start from now on; verdicts by {before[:12]} are historical"
     said.answer(args, {"criterion_id": found.sha256, "replaces": before}, f"{words}{take_in(Path(args.at))}")

@@ -67,6 +67,8 @@ def store(path: Path, entries: Sequence[Entry] = ()) -> Iterator[Writer]:
         writer.close()
 
 
+SHOWN = [{"path": "/closure.txt", "size": 5, "sha256": sha("c"), "host": "h1"}]
+"""The file of a dependency closure, as an exemption with closure `sha("c")` names it."""
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 ENTRIES = st.builds(
     Entry,

@@ -57,7 +57,7 @@ def test_what_nothing_is_known_of_is_said() -> None:
 
 
 def test_a_candidate_without_a_lifecycle_is_for_screening() -> None:
-    assert closure.of({"rollout.lifecycle": "none"}).screening
+    assert all(closure.of({"rollout.lifecycle": word}).screening for word in ("none", "None", " NONE "))
     assert not closure.of({}).screening and not closure.of({"rollout.lifecycle": "sleep, wake"}).screening
 
 

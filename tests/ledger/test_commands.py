@@ -227,3 +227,46 @@ def test_as_of_shows_the_ledger_as_it_was(ws: Path) -> None:
         assert reader.query("SELECT count(*) FROM candidates", as_of=datetime(2000, 1, 1)).rows == [(0,)]
     finally:
         reader.close()
+
+
+def refused(root: Path, capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    """What a command says that changes nothing: nothing is left in the spool, either."""
+    before = rows(root, "SELECT max(seq) FROM ledger"), sorted((root / ".tic").rglob("spool/*"))
+    assert cli.main([*argv, "--at", str(root)]) == 2
+    assert (rows(root, "SELECT max(seq) FROM ledger"), sorted((root / ".tic").rglob("spool/*"))) == before
+    return capsys.readouterr().err
+
+
+def test_a_criterion_that_was_replaced_stays_so(ws: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old, new = str(ws / "c.toml"), sha(MAE)
+    for argv in (["freeze", old], ["replace", new[:12], old, "--reason", "the old one, after all"]):
+        words = refused(ws, capsys, "criterion", *argv)
+        assert f"criterion {sha(BITWISE)[:12]} was replaced by {new[:12]}" in words and "governs no more" in words
+    assert "by another one" in refused(ws, capsys, "criterion", "replace", new, str(ws / "d.toml"), "--reason", "r")
+    assert {one["criterion_id"]: one["state"] for one in said(ws, "criterion", "list")}[new] == "in force"
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--name", "other"], "was declared as base"),
+        (["--parent", "beside"], "was declared without a parent, which stays"),
+    ],
+)
+def test_another_run_changes_nothing_of_what_a_candidate_was_made_from(
+    ws: Path, capsys: pytest.CaptureFixture[str], more: list[str], words: str
+) -> None:
+    fields = ["--fields", str(ws / "fields.toml")]
+    assert words in refused(ws, capsys, "candidate", "declare", "r9", *fields, *more)
+
+
+def test_what_changed_besides_is_said_with_the_first_run(ws: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fields = ["--fields", str(ws / "fields.toml"), "--set", "rollout.quantization=fp8", "--set", "kernel.moe=grouped"]
+    more = ["--parent", "base", "--changed", "image.digest"]
+    assert "was declared without it" in refused(ws, capsys, "candidate", "declare", "r9", *fields, *more)
+
+
+def test_an_empty_file_shows_nothing(ws: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (ws / "empty.txt").write_text(" \n")
+    argv = ["exempt", "fp8", "module", "--from", "base", "--closure", str(ws / "empty.txt"), "--reason", "r"]
+    assert "it shows nothing" in refused(ws, capsys, *argv)

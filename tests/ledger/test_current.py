@@ -20,11 +20,11 @@ from hypothesis.stateful import (
 )
 
 from tests.ledger import oracle
-from tests.ledger.made import sha
+from tests.ledger.made import SHOWN, sha
 from tests.store.samples import source
 from tic_daemon.ledger import closure, criterion, gates
 from tic_daemon.ledger.canon import canonical, named
-from tic_daemon.ledger.entries import Entry, complaint
+from tic_daemon.ledger.entries import EVIDENCE, Entry, complaint
 from tic_daemon.scan.events import At, Mismatch
 from tic_daemon.store.comparison_rows import ComparisonRow
 from tic_daemon.store.layout import StoreLayout
@@ -96,7 +96,7 @@ class Ledger(RuleBasedStateMachine):
             if candidate is None:
                 continue
             evidence = oracle.Evidence(
-                named("evidence", comparison, candidate), candidate, run, sha_, policy, label, files
+                EVIDENCE + named("evidence", comparison, candidate), candidate, run, sha_, policy, label, files
             )
             if evidence.id not in there:
                 self.history.done.append(("evidence", evidence))
@@ -172,7 +172,14 @@ class Ledger(RuleBasedStateMachine):
         gate, _, cell = place.partition("/")
         self.history.done.append(("exemption", heir, target, gate, cell))
         self.say(
-            "exemption", candidate=heir, target=target, gate=gate, cell=cell, reason="r", body={"closure": sha("c")}
+            "exemption",
+            candidate=heir,
+            target=target,
+            gate=gate,
+            cell=cell,
+            reason="r",
+            body={"closure": sha("c")},
+            artifacts=canonical(SHOWN),
         )
 
     @rule(run=st.sampled_from(RUNS[:5]))

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.ledger.made import BITWISE, declared, entry, frozen, sha
-from tic_daemon.ledger import closure, entries
+from tests.ledger.made import BITWISE, SHOWN, declared, entry, frozen, sha
+from tic_daemon import cli
+from tic_daemon.compare import criteria
+from tic_daemon.errors import CompareError
+from tic_daemon.ledger import closure, criterion, entries
 from tic_daemon.ledger.canon import canonical
 from tic_daemon.ledger.entries import Entry
 from tic_daemon.store.layout import StoreLayout
@@ -24,7 +27,15 @@ OK = [
     entry("replaced", criterion=sha("1"), target=sha("2"), reason="the user said so"),
     entry("supersede", target="abc", reason="other image"),
     entry("plane", target="abc", plane="control", reason="the wrapper's parser"),
-    entry("exemption", candidate=sha("a"), target=sha("b"), gate="module", reason="r", body={"closure": sha("c")}),
+    entry(
+        "exemption",
+        candidate=sha("a"),
+        target=sha("b"),
+        gate="module",
+        reason="r",
+        body={"closure": sha("c")},
+        artifacts=SHOWN,
+    ),
     entry("baseline", candidate=sha("a"), body={"name": "b"}),
 ]
 
@@ -69,6 +80,9 @@ def test_what_people_may_say(row: Entry) -> None:
         (OK[7], {"gate": ""}, "names a gate"),
         (OK[7], {"gate": "per_version"}, "policy versions"),
         (OK[7], {"body": "{}"}, "hash of the dependency closure"),
+        (OK[7], {"artifacts": "[]"}, "names the file"),
+        (OK[7], {"artifacts": canonical([{**SHOWN[0], "sha256": sha("d")}])}, "names the file"),
+        (OK[7], {"artifacts": canonical([{**SHOWN[0], "size": 0}])}, "not empty"),
         (OK[7], {"reason": ""}, "reason is required"),
         (OK[2], {"candidate": sha("other")}, "not that of its closure"),
         (OK[2], {"target": OK[2].candidate}, "its own parent"),
@@ -90,6 +104,33 @@ def test_what_is_said_of_a_criterion_must_be_what_its_text_says() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a = " + "[" * 5000, "nested too deeply"),
+        ('metric = "bitwise"\nexecution = ' + "{ a = " * 3000 + "1" + " }" * 3000, "nested too deeply"),
+        ('metric = "logprob_mae"\nat_most = 1' + "0" * 400, "finite"),
+        ('metric = "bitwise"\nsteps = [0, 1' + "0" * 30 + "]", "two integers"),
+    ],
+)
+def test_a_criterion_that_cannot_be_read_ends_no_daemon(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=why):
+        criterion.parse(text.encode())
+    layout = StoreLayout.find(tmp_path)
+    spool = Spool.at(layout.directory)
+    spool.declare("case", body=CASE.body)
+    row = entry("criterion", criterion=sha(text), body={"text": text, "path": "/c.toml"})
+    with spool.path.open("a") as file:
+        file.write(json.dumps({"kind": "ledger", "entry": entries.as_json(row)}) + "\n")
+    reader = SpoolReader(layout)
+    assert [one.kind for one in reader.pending().ledger] == ["case"] and reader.rejected == 1
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    with pytest.raises(CompareError, match="is no criterion"):
+        criteria.criterion(path)
+    assert cli.main(["criterion", "freeze", str(path), "--at", str(tmp_path)]) == 2
+
+
+@pytest.mark.parametrize(
     "value",
     [
         None,
@@ -99,6 +140,7 @@ def test_what_is_said_of_a_criterion_must_be_what_its_text_says() -> None:
         {"kind": "case"},
         {**entries.as_json(CASE), "more": 1},
         {**entries.as_json(CASE), "said_at": 7},
+        {**entries.as_json(CASE), "id": "ev-" + sha("a row that a FAIL would have")[:32]},
     ],
 )
 def test_lines_that_are_no_entries(value: object) -> None:

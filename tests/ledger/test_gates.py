@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.harness import ROOT
-from tests.ledger.made import BITWISE, sha
+from tests.ledger.made import BITWISE, SHOWN, sha
 from tests.store.samples import source
 from tic_daemon import cli
 from tic_daemon.ledger import closure, criterion, gates
 from tic_daemon.ledger.canon import canonical
-from tic_daemon.ledger.entries import Entry, complaint
+from tic_daemon.ledger.entries import EVIDENCE, Entry, as_json, complaint, parse
 from tic_daemon.scan.events import At, Fault, Mismatch
 from tic_daemon.store.comparison_rows import ComparisonRow
 from tic_daemon.store.layout import StoreLayout
@@ -53,7 +53,7 @@ class World:
         self.writer.commit(deltas)
 
     def say(self, kind: str, **said: Any) -> str:
-        body = canonical(said.pop("body", {}))
+        body, said["artifacts"] = canonical(said.pop("body", {})), canonical(said.pop("artifacts", []))
         moment = datetime.now(UTC).replace(tzinfo=None)
         entry = Entry(said.pop("id", uuid.uuid4().hex), kind, moment, "ann", "h", body=body, **said)
         assert complaint(entry) == ""
@@ -319,15 +319,29 @@ def test_each_policy_version_has_its_own_cell(world: World) -> None:
     ) == [("fail",)]
 
 
+def test_no_row_of_people_stands_where_a_failure_will(world: World) -> None:
+    """The id that evidence will have can be worked out beforehand: nobody else may take it."""
+    run = world.run()
+    own = world.candidate(run)
+    row_id = world.compare(run, "FAIL", world.freeze(BITWISE))
+    said = Entry(row_id, "case", datetime(2026, 1, 1), "mal", "h", body=canonical({"name": "c", "parts": {"fix": "x"}}))
+    assert complaint(said) == "" and "of evidence" in str(parse(as_json(said)))
+    assert parse(as_json(replace(said, id=row_id.removeprefix(EVIDENCE)))) == replace(said, id=row_id[len(EVIDENCE) :])
+    assert world.cell(own, "zero_update/replay")[0] == "fail"
+
+
 def test_a_candidate_for_screening_does_not_pass_what_needs_a_lifecycle(world: World) -> None:
     run = world.run()
-    own = world.candidate(run, **{"rollout.lifecycle": "none"})
+    own = world.candidate(run, **{"rollout.lifecycle": "None"})
+    assert world.ask("SELECT screening FROM candidates WHERE candidate_id = ?", [own]) == [(True,)]
     world.compare(run, "PASS", world.freeze(BITWISE))
     world.compare(run, "PASS", world.freeze(MODULE))
     assert world.cell(own, "zero_update/replay") == ("inconclusive", False, "for screening only: said PASS")
     assert world.cell(own, "module/forward")[0] == "pass"
     heir = world.candidate(world.run(), own, ("rollout.lifecycle",))
-    world.say("exemption", candidate=heir, target=own, gate="module", reason="r", body={"closure": sha("c")})
+    world.say(
+        "exemption", candidate=heir, target=own, gate="module", reason="r", body={"closure": sha("c")}, artifacts=SHOWN
+    )
     state, _, cause = world.cell(heir, "module/forward")
     assert state == "not run", cause
 
@@ -352,6 +366,7 @@ def test_what_a_change_makes_stale_and_what_carries_over(world: World) -> None:
         gate="module",
         reason="graphs are off there",
         body={"closure": sha("c")},
+        artifacts=SHOWN,
     )
     assert world.cell(heir, "module/forward") == ("pass", False, f"carried from {parent[:12]}: graphs are off there")
     assert world.cell(heir, "module/repeat") == (
@@ -361,9 +376,19 @@ def test_what_a_change_makes_stale_and_what_carries_over(world: World) -> None:
     )
     # Who comes after it needs an exemption of its own, and may name whoever has the pass by its own evidence.
     last = world.candidate(world.run(), heir, ("kernel.moe",))
-    world.say("exemption", candidate=last, target=heir, gate="module", reason="r", body={"closure": sha("c")})
+    world.say(
+        "exemption", candidate=last, target=heir, gate="module", reason="r", body={"closure": sha("c")}, artifacts=SHOWN
+    )
     assert world.cell(last, "module/forward")[0] == "not run"
-    world.say("exemption", candidate=last, target=parent, gate="module", reason="r", body={"closure": sha("c")})
+    world.say(
+        "exemption",
+        candidate=last,
+        target=parent,
+        gate="module",
+        reason="r",
+        body={"closure": sha("c")},
+        artifacts=SHOWN,
+    )
     assert world.cell(last, "module/forward")[0] == "pass"
     # One that is superseded carries nothing over any more.
     ((evidence,),) = world.ask("SELECT evidence_id FROM gates WHERE candidate_id = ? AND cell = 'forward'", [parent])
@@ -388,7 +413,9 @@ def test_candidates_side_by_side_inherit_nothing(world: World) -> None:
     run = world.run()
     one, other = world.candidate(run), world.candidate(world.run())
     world.compare(run, "PASS", world.freeze(MODULE))
-    world.say("exemption", candidate=other, target=one, gate="module", reason="r", body={"closure": sha("c")})
+    world.say(
+        "exemption", candidate=other, target=one, gate="module", reason="r", body={"closure": sha("c")}, artifacts=SHOWN
+    )
     assert world.cell(other, "module/forward")[0] == "not run"
 
 
@@ -397,7 +424,15 @@ def test_own_evidence_counts_before_what_is_carried_over(world: World) -> None:
     parent = world.candidate(run)
     heir = world.candidate(later, parent)
     world.compare(run, "PASS", world.freeze(MODULE))
-    world.say("exemption", candidate=heir, target=parent, gate="module", reason="r", body={"closure": sha("c")})
+    world.say(
+        "exemption",
+        candidate=heir,
+        target=parent,
+        gate="module",
+        reason="r",
+        body={"closure": sha("c")},
+        artifacts=SHOWN,
+    )
     assert world.cell(heir, "module/forward")[0] == "pass"
     world.compare(later, "FAIL", world.freeze(MODULE))
     assert world.cell(heir, "module/forward") == ("fail", False, "said FAIL")

@@ -64,7 +64,7 @@ class Closure:
     @property
     def screening(self) -> bool:
         """Whether it serves fixed weights, so that it is good for screening alone."""
-        return self.fields["rollout.lifecycle"] == "none"
+        return self.fields["rollout.lifecycle"].lower() == "none"
 
     @property
     def lacking(self) -> tuple[str, ...]:

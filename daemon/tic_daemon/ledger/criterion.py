@@ -32,6 +32,7 @@ LARGE_IS_GOOD: Final = ("cosine",)
 METRICS: Final = (*SMALL_IS_GOOD, *LARGE_IS_GOOD)
 """What a criterion may bound, besides `bitwise`. Not `kl_k1`: it has a sign, and large differences cancel in it."""
 
+_INT64: Final = 1 << 63
 KEYS: Final = frozenset(
     {"metric", "at_most", "at_least", "goal", "steps", "path", "execution", "gate", "cell", "planted", "note"}
 )
@@ -79,7 +80,10 @@ def parse(raw: bytes, path: str = "") -> Criterion:
     Raises:
         ValueError, TypeError, KeyError: it has an unknown key, no usable bound, or is no TOML.
     """
-    found = tomllib.loads(raw.decode())
+    try:
+        found = tomllib.loads(raw.decode())
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
     unknown = sorted(found.keys() - KEYS)
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}")
@@ -96,7 +100,7 @@ def parse(raw: bytes, path: str = "") -> Criterion:
     if steps is not None and not (
         isinstance(steps, list)
         and len(steps) == 2
-        and all(type(step) is int for step in steps)
+        and all(type(step) is int and abs(step) < _INT64 for step in steps)
         and steps[0] <= steps[1]
     ):
         raise ValueError("steps are two integers, the first and the last")
@@ -120,7 +124,10 @@ def parse(raw: bytes, path: str = "") -> Criterion:
 def _bound(value: Any) -> float:
     if type(value) not in {int, float}:
         raise TypeError("a bound is a number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError("a bound is a finite number") from error
 
 
 def _place(gate: Any, cell: Any, goal: Goal) -> tuple[str, str]:

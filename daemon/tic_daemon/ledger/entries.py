@@ -34,6 +34,8 @@ PARTS: Final = ("contract", "counterexample", "experiment", "fix", "regression",
 """Of a case record: contract, minimal counterexample, discriminating experiment, root cause and minimal fix,
 regression on the original reproducer, scope and source."""
 
+EVIDENCE: Final = "ev-"
+"""How the ids of evidence begin, and no other: else a row with the id that a FAIL will have would keep it out."""
 BODY_BYTES: Final = 1 << 20
 _TEXT: Final = 4000
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -103,7 +105,10 @@ def parse(value: object) -> Entry | str:
         found = Entry(**{**value, "said_at": moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment})
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         return f"a field is missing or not of its kind: {error}"
-    return complaint(found, DECLARED) or found
+    wrong = complaint(found, DECLARED)
+    if not wrong and found.id.startswith(EVIDENCE):
+        wrong = "its id is one of evidence, which the daemon alone writes"
+    return wrong or found
 
 
 def complaint(entry: Entry, kinds: Sequence[str] = KINDS) -> str:
@@ -246,8 +251,11 @@ def _exemption(entry: Entry) -> str:
         return "an exemption names a gate"
     if gates.GATES[entry.gate].versions:
         return f"{entry.gate} is of each run's own policy versions: it is run again"
-    if not _SHA256.fullmatch(str(_body(entry).get("closure", ""))):
+    shown = str(_body(entry).get("closure", ""))
+    if not _SHA256.fullmatch(shown):
         return "an exemption needs the hash of the dependency closure that shows the change not to matter"
+    if not any(one["sha256"] == shown and one["size"] > 0 for one in json.loads(entry.artifacts)):
+        return "an exemption names the file of its dependency closure, which is not empty"
     return _reasoned(entry)
 
 

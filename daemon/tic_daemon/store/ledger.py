@@ -21,7 +21,7 @@ from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger.chain import NAMES, Link, link
 from tic_daemon.ledger.closure import NAMES as CLOSURE
 from tic_daemon.ledger.closure import UNKNOWN, fitting
-from tic_daemon.ledger.entries import Entry, artifact
+from tic_daemon.ledger.entries import EVIDENCE, Entry, artifact
 from tic_daemon.store.rows import LedgerRow
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _evidence(row: Sequence[Any], host: str, now: datetime, against: Sequence[st
         if path and sha256 and size is not None
     ]
     return Entry(
-        named("evidence", comparison, candidate), "evidence", now, "tic-daemon", host, candidate=candidate,
+        EVIDENCE + named("evidence", comparison, candidate), "evidence", now, "tic-daemon", host, candidate=candidate,
         run_id=run_id, step=step, policy=policy or "", workload=workload or "", criterion=criterion, label=label,
         reason=reason, target=comparison, manifest_sha256=digest or "", artifacts=canonical(files),
         body=canonical({"contradicts": sorted(against)} if against else {}),

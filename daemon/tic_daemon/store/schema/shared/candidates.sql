@@ -2,7 +2,7 @@
 -- First is what a store had first, whatever a person's clock says. Each part of a body is taken out by itself: who asks for one does not wait for the others.
 SELECT c.candidate_id, c.body->>'$.name' AS name, nullif(c.target, '') AS parent_id, coalesce(r.run_ids, []) AS run_ids,
     list_sort([field.key FOR field IN map_entries(from_json(c.body->'$.fields', '"MAP(VARCHAR, VARCHAR)"')) IF field.value = 'unknown']) AS unknown,
-    coalesce(c.body->>'$.fields."rollout.lifecycle"' = 'none', false) AS screening,
+    coalesce(lower(trim(c.body->>'$.fields."rollout.lifecycle"')) = 'none', false) AS screening,
     coalesce(from_json(c.body->'$.changed', '["VARCHAR"]'), []) AS changed, coalesce(from_json(c.body->'$.unshown', '["VARCHAR"]'), []) AS unshown,
     coalesce(from_json(c.body->'$.regressions', '["VARCHAR"]'), []) AS regressions,
     coalesce(from_json(c.body->'$.stale', '[["VARCHAR"]]'), []) AS stale, from_json(c.body->'$.fields', '"MAP(VARCHAR, VARCHAR)"') AS fields,

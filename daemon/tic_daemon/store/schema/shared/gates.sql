@@ -1,7 +1,7 @@
 -- Reads views ledger, criteria and evidence_current, of one store or of several united.
 -- A cell's own evidence counts first: FAIL until it is superseded, else the newest by each criterion, and the worst of the criteria.
 WITH RECURSIVE candidate AS MATERIALIZED (
-    SELECT candidate_id, nullif(target, '') AS parent_id, coalesce(body->>'$.fields."rollout.lifecycle"' = 'none', false) AS screening,
+    SELECT candidate_id, nullif(target, '') AS parent_id, coalesce(lower(trim(body->>'$.fields."rollout.lifecycle"')) = 'none', false) AS screening,
         coalesce(from_json(body->'$.stale', '[["VARCHAR"]]'), []) AS stale
     FROM ledger WHERE kind = 'candidate'
     QUALIFY row_number() OVER (PARTITION BY candidate_id ORDER BY observed_at, seq) = 1
