@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from tests.comparisons.dumps import OTHER, SIDE, Bench, compared, dump, of_zeros, step
@@ -20,6 +21,7 @@ from tic_daemon.comparisons import process
 from tic_daemon.comparisons.desk import Desk
 from tic_daemon.comparisons.worker import NICE
 from tic_daemon.config import CompareConfig, ComparisonConfig, Config
+from tic_daemon.evidence.judge import Standing
 from tic_daemon.store.comparison_rows import ComparisonSequenceRow, ComparisonTokenRow, TraceBoundaryRow
 
 PAIR = {"rollout_logprobs.pt": dump(SIDE), "trainer_logprobs.pt": dump(OTHER)}
@@ -309,3 +311,35 @@ def test_a_defect_between_question_and_answer_costs_one_comparison(
     assert [(row.step, row.mismatched_tokens) for row in rows] == [(0, 1), (2, 1)]
     (task,) = (one for one in bench.tasks().values() if one.step == 1)
     assert (task.state, task.why) == ("failed", "a defect of the program: RuntimeError: no answer")
+
+
+def test_a_report_that_cannot_be_written_is_tried_again_by_the_next_daemon_alone(bench: Bench) -> None:
+    step(bench.root, 0, PAIR)
+    (bench.root / "reports").write_text("no directory")
+    assert compared(bench.compare()) == []
+    state, why = bench.states()["rollout_logprobs.pt"]
+    assert state == "failed" and why.endswith("reports: File exists")
+    assert bench.compare() == [], "not all the time"
+    (bench.root / "reports").unlink()
+    bench.again()
+    assert [row.mismatched_tokens for row in compared(bench.compare())] == [1]
+
+
+def test_names_that_are_no_text_are_asked_of_the_store_as_it_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path / "w", comparisons=(ComparisonConfig("a.pt", "b.pt"),))
+    for name, values in (("a.pt", SIDE), ("b.pt", OTHER)):
+        (bench.root / name).write_bytes(dump(values))
+        (bench.root / f"{name}.meta.json").write_text('{"run": "\\ud800x", "producer": {"host": "\\udfffh", "pid": 1}}')
+    asked: list[str] = []
+
+    def standing(_con: object, made: Any) -> Any:
+        asked.append(made.run)
+        return Standing.UNKNOWN, "nothing is known"
+
+    monkeypatch.setattr("tic_daemon.comparisons.desk.standing_of", standing)
+    monkeypatch.setattr(bench, "_no_store", duckdb.connect)
+    (row,) = compared(bench.compare())
+    assert row.mismatched_tokens == 1 and asked == ["\\ud800x"]
+    bench.close()

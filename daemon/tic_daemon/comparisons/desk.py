@@ -50,6 +50,7 @@ CRASHES: Final = 2
 """So often a pair may end its process before it counts as failed: the first time may be another's fault."""
 MOST_FILES: Final = 20_000
 """Files that one `[[comparison]]` may match."""
+_ONCE: Final = ":once"
 _OVER: Final = ("done", "judged", "failed")
 
 
@@ -80,7 +81,12 @@ class Desk:
         self._connect, self._wake = connect, wake
         self._contents = Contents(host, self._roots)
         self._contents.take(results)
-        self._tasks = {row.task: row for row in tasks if row.host == host}
+        # What the machine and no file was to blame for is tried again by the next daemon.
+        self._tasks = {
+            row.task: replace(row, content="") if row.content.endswith(_ONCE) else row
+            for row in tasks
+            if row.host == host
+        }
         self._both: dict[tuple[str, str], str] = {
             (row.side_a, row.content): row.why for row in self._tasks.values() if row.state in ("held", "none")
         }
@@ -236,7 +242,11 @@ class Desk:
         if before is not None and over:
             same_bytes = before.content.partition(":")[0] == stand.bytes
             # What failed under other limits than today's may well do now.
-            same = (self._failed(stand.content),) if before.state == "failed" else (stand.content,)
+            same = (
+                (self._failed(stand.content), f"{stand.content}{_ONCE}")
+                if before.state == "failed"
+                else (stand.content,)
+            )
             if before.content in same or (before.state == "judged" and same_bytes):
                 return False
         self._tell(self._task(pair, "waiting", "its turn comes", stand.content))
@@ -363,6 +373,10 @@ class Desk:
                 self._done(running, wire.unpacked(message["done"]), parts)
             elif "changed" in message:
                 self._tell(replace(running, state="waiting", why=message["changed"], content=""))
+            elif message.get("machine"):
+                self._tell(
+                    replace(running, state="failed", why=str(message["failed"]), content=f"{running.content}{_ONCE}")
+                )
             else:
                 self._fail(running, str(message["failed"]))
 
@@ -384,7 +398,8 @@ class Desk:
         }  # fmt: skip
 
     def _standing(self, where: Mapping[str, Any]) -> tuple[Standing, str, str, str]:
-        values = {**where, **{key: wire.time_of(where[key]) for key in ("produced_a", "produced_b")}}
+        values = {key: wire.clean(value) for key, value in where.items()}
+        values = {**values, **{key: wire.time_of(where[key]) for key in ("produced_a", "produced_b")}}
         judging = values.pop("judging", None)
         made = Made(**values)
         try:

@@ -4,7 +4,7 @@
     from the worker   {"at": [tokens done, tokens in all or null]} | {"where": {...Made, judging}} asks for a standing
                       {"row": [class, values]} parts of a comparison, then {"done": [class, values]}
                       {"held": reader or ""} answers `alone`
-                      {"failed": why} | {"changed": why}
+                      {"failed": why} | {"failed": why, "machine": true} no file is to blame | {"changed": why}
 
 Floats that are no numbers go as Python's json has them; times as ISO texts.
 """
@@ -72,6 +72,11 @@ def unpacked(value: Any) -> Any:
 def time_of(value: Any) -> datetime | None:
     """A time as it went over the wire."""
     return None if value is None else datetime.fromisoformat(value)
+
+
+def clean(value: Any) -> Any:
+    """A text as the store has it: lone surrogates, which JSON can hold, as escapes. All else as it is."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def _time(value: Any) -> str:

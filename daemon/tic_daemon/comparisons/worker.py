@@ -104,7 +104,7 @@ def _compare(speaker: _Speaker, asked: dict[str, Any]) -> None:
     except MemoryError:
         speaker.say({"failed": "it needs more memory than `memory_mb` under [compare] in tic.toml allows"})
     except OSError as error:
-        speaker.say({"failed": f"{error.filename or asked.get('a')}: {error.strerror or error}"})
+        speaker.say({"failed": f"{error.filename or asked.get('a')}: {error.strerror or error}", "machine": True})
     except Exception as error:  # noqa: BLE001  a defect costs this comparison, and is told
         speaker.say({"failed": f"a defect of the program: {type(error).__name__}: {error}"})
 
