@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tic_daemon.errors import StoreError, TicError
 from tic_daemon.evidence.exit_codes import ExitCode, worst
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 PAGE: Final = 5000
 TIMEOUT_S: Final = 120.0
+FILES: Final = 4_000_000
+"""Files that one store may name."""
 KEPT: Final = 1000
 """Breaks that are kept in words; all are counted."""
 THREADS: Final = 4
@@ -196,20 +198,34 @@ def _named(text: str, found: Found, seq: int) -> list[Wanted]:
         return []
 
 
+def _whole(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
+    """All rows of a query. Raises TicError: they are too many, and what is left out would count as verified."""
+    found = reader.query(sql, timeout_s=TIMEOUT_S, max_rows=FILES)
+    if found.truncated:
+        raise TicError(f"it names over {FILES} files: too many for one walk")
+    return list(found.rows)
+
+
 def _receipts(reader: Reader) -> list[Wanted]:
-    rows = reader.query(
+    rows = _whole(
+        reader,
         "SELECT host, path, digest FROM manifests WHERE present AND coalesce(digest, '') <> '' ORDER BY path",
-        timeout_s=TIMEOUT_S,
-    ).rows
-    return [Wanted("receipt", host, path, None, digest) for host, path, digest in rows]
+    )
+    # What evidence rests on is what its manifest was when the row was written, however often it was read since.
+    rested = _whole(
+        reader,
+        "SELECT DISTINCT made_on, manifest, manifest_sha256 FROM i_evidence "
+        "WHERE manifest <> '' AND manifest_sha256 <> '' ORDER BY manifest, manifest_sha256",
+    )
+    return [Wanted("receipt", host, path, None, digest) for host, path, digest in (*rows, *rested)]
 
 
 def _artifacts(reader: Reader, found: Found) -> list[Wanted]:
-    rows = reader.query(
+    rows = _whole(
+        reader,
         "SELECT host, path, coalesce(expected_size, CASE WHEN state IN ('verified', 'recorded') THEN bytes_size END), "
         "coalesce(expected_sha256, kept_sha256) FROM artifacts ORDER BY path",
-        timeout_s=TIMEOUT_S,
-    ).rows
+    )
     found.unhashed = sum(1 for row in rows if not row[3])
     return [Wanted("artifact", *row) for row in rows if row[3]]
 

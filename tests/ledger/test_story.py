@@ -156,6 +156,16 @@ def test_the_story(tmp_path: Path) -> None:
 
     # Chain, receipts and artifacts hold; one changed byte of a dump does not.
     assert cli.main(["verify", str(tmp_path)]) == 0
+    # Nor does a receipt that was edited, though a daemon has read it again since; nor one that was deleted.
+    receipt = tmp_path / "results" / "base-2" / "step_1" / "manifest.json"
+    before = receipt.read_bytes()
+    for damage in (lambda: receipt.write_bytes(before + b" "), receipt.unlink):
+        damage()
+        job.watch()
+        assert cli.main(["verify", str(tmp_path)]) == 14
+    receipt.write_bytes(before)
+    job.watch()
+    assert cli.main(["verify", str(tmp_path)]) == 0
     dump = tmp_path / "results" / "base-2" / "step_1" / "trainer.pt"
     data = bytearray(dump.read_bytes())
     data[-1] ^= 1

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from tests.ledger.made import declared, entry, frozen, sha, store
-from tic_daemon import cli
+from tic_daemon import cli, verifying
 from tic_daemon.ledger.entries import artifact
 from tic_daemon.store.layout import StoreLayout, local_host
 from tic_daemon.verifying import Found, verify
@@ -170,6 +170,21 @@ def test_receipts_and_what_an_exemption_rests_on(made: Path) -> None:
             assert found.exit_code == 14 and (found.breaks[0].what, found.breaks[0].where) == (what, str(path))
         finally:
             path.write_bytes(whole)
+
+
+def test_files_that_are_too_many_are_not_left_out_unsaid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a", "b"):
+        folder = tmp_path / "results" / name
+        folder.mkdir(parents=True)
+        (folder / "x.pt").write_bytes(b"1234")
+        artifacts = {"x.pt": {"path": "x.pt", "size": 4, "sha256": hashlib.sha256(b"1234").hexdigest()}}
+        (folder / "manifest.json").write_text(json.dumps({"run": name, "step": 1, "artifacts": artifacts}))
+    assert cli.main(["watch", "--once", str(tmp_path)]) == 0
+    assert cli.main(["verify", str(tmp_path)]) == 0 and "4 files" in capsys.readouterr().out
+    monkeypatch.setattr(verifying, "FILES", 1)
+    assert cli.main(["verify", str(tmp_path)]) == 15 and "over 1 files" in capsys.readouterr().out
 
 
 def test_files_of_other_machines_are_no_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
