@@ -16,11 +16,11 @@ WAITING = {
 
 def test_how_many_came_out_how() -> None:
     rows = [
-        {"label": "no verdict", "admissibility": "admissible", "comparisons": 3, "evidence": 2},
-        {"label": "FAIL", "admissibility": "locked", "comparisons": 1, "evidence": 0},
-        {"label": "FAIL", "admissibility": "admissible", "comparisons": 4, "evidence": 4},
+        {"label": "no verdict", "admissibility": "admissible", "comparisons": 3, "evidence": 2, "idle": False},
+        {"label": "FAIL", "admissibility": "locked", "comparisons": 1, "evidence": 0, "idle": True},
+        {"label": "FAIL", "admissibility": "admissible", "comparisons": 4, "evidence": 4, "idle": False},
     ]
-    assert comparing.counts(rows) == "5 FAIL, 3 no verdict; 1 locked; 6 evidence"
+    assert comparing.counts(rows) == "5 FAIL (1 not counted), 3 no verdict; 1 locked; 6 evidence"
 
 
 def test_what_waits_and_how_far_it_is() -> None:
