@@ -48,7 +48,7 @@ def all_lines(listed: RunsView, view: RunView, width: int, glyphs: Glyphs) -> li
     lines += execstate.strip(view, NOW, width, glyphs)
     series = replace(view.series, asked=plot.plot_columns(width, glyphs)) if view.series else None
     lines += plot.plot(series, 14, width, 8, glyphs)
-    lines += [records.mismatch_header(width, glyphs)]
+    lines += [records.COLUMNS.header(width, glyphs)]
     lines += [records.mismatch_row(m, width, glyphs, selected=False) for m in view.window.rows]
     lines += [records.fault_row(f, NOW, width, glyphs, selected=True) for f in view.faults]
     lines += [records.mark_row(m, NOW, width, glyphs, selected=False) for m in view.marks]

@@ -8,64 +8,32 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
-from typing import Final, NamedTuple
+from typing import Final
 
 from tic_tui.comparison_model import QUEUE, Board, Compared, Comparison, ComparisonsView, Queued
 from tic_tui.filters import Filter
 from tic_tui.glyphs import Glyphs
+from tic_tui.render.columns import STANDING_CELLS, Column, Columns
 from tic_tui.render.text import Builder, Line, clean, count, short, some
-
-
-class Column(NamedTuple):
-    """A column of the table: `filter` is the name to filter it by; it is dropped below `least` cells."""
-
-    name: str
-    cells: int
-    least: int
-    filter: str
-    right: bool = False
-
 
 # In the order in which they stand. Narrow tables lose those with the largest `least` first; the reason takes what is
 # left. Step, label and what differs stay to the end.
-_COLUMNS: Final = (
-    Column("run", 14, 70, "run_id"),
-    Column("step", 6, 0, "step", right=True),
-    Column("label", 10, 0, "label"),
-    Column("differs", 13, 0, "mismatched_tokens", right=True),
-    Column("mae", 10, 50, "logprob_mae", right=True),
-    Column("x noise", 8, 90, "noise_ratio", right=True),
-    Column("max", 9, 100, "logprob_max", right=True),
-    Column("goal", 17, 120, "goal"),
-    Column("dtype", 19, 140, "dtype"),
-    Column("group", 15, 160, "group"),
+COLUMNS: Final = Columns(
+    (
+        Column("run", 14, 70, "run_id"),
+        Column("step", 6, 0, "step", right=True),
+        Column("label", 10, 0, "label"),
+        Column("differs", 13, 0, "mismatched_tokens", right=True),
+        Column("mae", 10, 50, "logprob_mae", right=True),
+        Column("x noise", 8, 90, "noise_ratio", right=True),
+        Column("max", 9, 100, "logprob_max", right=True),
+        Column("goal", 17, 120, "goal"),
+        Column("dtype", 19, 140, "dtype"),
+        Column("group", 15, 160, "group"),
+    ),
+    rest="why",
 )
-_RUN_CELLS: Final = 15
-STANDING: Final = "standing"
-_STANDING: Final = 12
 _NO_LABEL: Final = "no label"
-
-
-def columns(width: int, *, all_runs: bool = False) -> list[Column]:
-    """The columns for which there is room. The run is one only where comparisons of several are shown."""
-    more = {c.name: _RUN_CELLS if all_runs and c.least > 60 else 0 for c in _COLUMNS}
-    return [c for c in _COLUMNS if width >= c.least + more[c.name] and (all_runs or c.name != "run")]
-
-
-def filter_column(name: str) -> str:
-    """What a column of the table is called in a filter."""
-    return "admissibility" if name == STANDING else next(c.filter for c in _COLUMNS if c.name == name)
-
-
-def header(width: int, glyphs: Glyphs, *, chosen: str = "", all_runs: bool = False) -> Line:
-    """Column names; the chosen one has a sign."""
-    b = Builder(width, glyphs).add("  ", "head")
-    for c in columns(width, all_runs=all_runs):
-        name = f"{glyphs.ascending}{c.name}" if c.name == chosen else c.name
-        b.cell(name, c.cells, "key" if c.name == chosen else "head", right=c.right)
-    name = f"{glyphs.ascending}{STANDING}" if chosen == STANDING else STANDING
-    b.cell(name, _STANDING, "key" if chosen == STANDING else "head")
-    return b.add_if_fits("why", "head").line()
 
 
 def label(one: Comparison, glyphs: Glyphs) -> tuple[str, str]:
@@ -143,13 +111,13 @@ def row(one: Comparison, width: int, glyphs: Glyphs, *, selected: bool, all_runs
         "group": str(one.control_group or "-").replace("_", " "),
     }
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
-    for c in columns(width, all_runs=all_runs):
+    for c in COLUMNS.fitting(width, all_runs=all_runs):
         plain = c.name in {"step", "run", "differs"}
         shade = tone if c.name == "label" else "text" if plain else "dim"
         if c.name == "mae" and one.is_evidence:
             shade = "admissible"
         b.cell(texts[c.name], c.cells, shade, right=c.right)
-    return b.cell(stands, _STANDING, stands_tone).add(why(one), "dim").line()
+    return b.cell(stands, STANDING_CELLS, stands_tone).add(why(one), "dim").line()
 
 
 def counts(view: ComparisonsView | None, filters: Iterable[Filter]) -> str:

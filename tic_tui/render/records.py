@@ -3,66 +3,33 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Fault, Mark, Mismatch
 from tic_tui.render.banner import first_line
+from tic_tui.render.columns import STANDING_CELLS, Column, Columns
 from tic_tui.render.text import Builder, Line, short
-
-
-class Column(NamedTuple):
-    """A column of the mismatch table: `filter` is the name to filter it by; it is dropped below `least` cells."""
-
-    name: str
-    cells: int
-    least: int
-    filter: str
-    right: bool = False
-
 
 # In the order in which they stand. Narrow tables lose those with the largest `least` first; the reason takes what is
 # left. Step, value and standing stay to the end.
-_COLUMNS: Final = (
-    Column("run", 14, 50, "run_id"),
-    Column("step", 7, 0, "step", right=True),
-    Column("value", 10, 0, "value", right=True),
-    Column("x noise", 8, 60, "noise_ratio", right=True),
-    Column("metric", 15, 70, "metric"),
-    Column("phase", 8, 92, "phase"),
-    Column("rank", 5, 100, "rank", right=True),
-    Column("policy", 10, 130, "policy"),
-    Column("scope", 11, 145, "scope"),
-    Column("weights", 10, 160, "weight_phase"),
-    Column("graph", 18, 180, "graph_mode"),
+COLUMNS: Final = Columns(
+    (
+        Column("run", 14, 50, "run_id"),
+        Column("step", 7, 0, "step", right=True),
+        Column("value", 10, 0, "value", right=True),
+        Column("x noise", 8, 60, "noise_ratio", right=True),
+        Column("metric", 15, 70, "metric"),
+        Column("phase", 8, 92, "phase"),
+        Column("rank", 5, 100, "rank", right=True),
+        Column("policy", 10, 130, "policy"),
+        Column("scope", 11, 145, "scope"),
+        Column("weights", 10, 160, "weight_phase"),
+        Column("graph", 18, 180, "graph_mode"),
+    ),
+    rest="why it is no evidence",
 )
-_RUN_CELLS: Final = 15
-STANDING: Final = "standing"
-_STATE: Final = 12
-
-
-def columns(width: int, *, all_runs: bool = False) -> list[Column]:
-    """The columns for which there is room. The run is one only where records of several are shown."""
-    # Where the run is a column, what stands right of the value needs as many cells more.
-    more = {c.name: _RUN_CELLS if all_runs and c.least > 60 else 0 for c in _COLUMNS}
-    return [c for c in _COLUMNS if width >= c.least + more[c.name] and (all_runs or c.name != "run")]
-
-
-def filter_column(name: str) -> str:
-    """What a column of the table is called in a filter."""
-    return "admissibility" if name == STANDING else next(c.filter for c in _COLUMNS if c.name == name)
-
-
-def mismatch_header(width: int, glyphs: Glyphs, *, chosen: str = "", all_runs: bool = False) -> Line:
-    """Column names of the mismatch table; the chosen one has a sign."""
-    b = Builder(width, glyphs).add("  ", "head")
-    for c in columns(width, all_runs=all_runs):
-        name = f"{glyphs.ascending}{c.name}" if c.name == chosen else c.name
-        b.cell(name, c.cells, "key" if c.name == chosen else "head", right=c.right)
-    name = f"{glyphs.ascending}{STANDING}" if chosen == STANDING else STANDING
-    b.cell(name, _STATE, "key" if chosen == STANDING else "head")
-    return b.add_if_fits("why it is no evidence", "head").line()
 
 
 def standing(record: Mismatch, glyphs: Glyphs) -> tuple[str, str]:
@@ -97,12 +64,12 @@ def mismatch_row(
         "graph": record.graph_mode or "unknown",
     }
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
-    for c in columns(width, all_runs=all_runs):
+    for c in COLUMNS.fitting(width, all_runs=all_runs):
         # Only evidence has a number in colour; the standing beside it says in colour why another has not.
         plain = c.name in {"step", "metric", "run"}
         cell_tone = "text" if plain else "admissible" if c.name == "value" and record.is_evidence else "dim"
         b.cell(texts[c.name], c.cells, cell_tone, right=c.right)
-    b.cell(word, _STATE, tone)
+    b.cell(word, STANDING_CELLS, tone)
     if record.provisional:
         b.add_if_fits("still open  ", "stale")
     if not record.is_evidence:
@@ -120,7 +87,7 @@ def fault_row(fault: Fault, now: datetime, width: int, glyphs: Glyphs, *, select
     word = "locks" if locks else str(fault.verdict)
     if fault.echo_of is not None:
         word = "echo"
-    b.cell(f"{sign} {word}", _STATE, tone)
+    b.cell(f"{sign} {word}", STANDING_CELLS, tone)
     b.cell(fault.kind, 26 if width >= 80 else 16, tone)
     b.cell("step ?" if fault.step is None else f"step {fault.step}", 9, "text")
     if width >= 60:

@@ -19,7 +19,6 @@ from tic_tui.render import chrome, comparison, comparisons
 from tic_tui.render.text import Builder, Line, plain
 from tic_tui.screens.base import TABLE
 from tic_tui.screens.comparison import ComparisonScreen
-from tic_tui.screens.filter import Choices
 from tic_tui.screens.filtered import FilteredView
 from tic_tui.widgets.comparisons import ComparisonTable
 from tic_tui.widgets.filterstack import FilterStack
@@ -27,7 +26,7 @@ from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 
 
-class ComparisonsScreen(FilteredView):
+class ComparisonsScreen(FilteredView[ComparisonsView]):
     """Comparisons of one run or of all."""
 
     name_in_table = bindings.COMPARISONS
@@ -36,8 +35,6 @@ class ComparisonsScreen(FilteredView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run_id: str | None = None  # None: all runs
-        self._shown: tuple[str | None, tuple[Filter, ...]] | None = None
         self._at_pause = 0
         self._asked_board: tuple[str | None, int | None, int | None] | None = None
 
@@ -48,24 +45,17 @@ class ComparisonsScreen(FilteredView):
             with Vertical(id="records"):
                 yield Painted(id="records-head")
                 yield Painted(id="no-record")
-                yield ComparisonTable(id="all-comparisons")
+                yield ComparisonTable(id="all-comparisons", column="label")
                 yield Painted(id="board")
                 yield Painted(id="queue")
             with Vertical(id="side"):
                 yield Painted(id="side-head")
                 yield LineList(id="side-comparison", cursor=False)
 
-    def on_mount(self) -> None:
-        self.table.focus()
-
     @property
     def table(self) -> ComparisonTable:
         """The comparisons."""
         return self.query_one(ComparisonTable)
-
-    @property
-    def rows(self) -> ComparisonTable:
-        return self.table
 
     def crumbs(self) -> Sequence[str]:
         return ("tic", self.run_id or "all runs", "comparisons")
@@ -80,47 +70,14 @@ class ComparisonsScreen(FilteredView):
     def _board_wanted(self) -> tuple[str | None, int | None, int | None] | None:
         """The step whose control groups are shown: that of the comparison under the cursor."""
         one = self.table.selected
-        return None if one is None or not self._tall else (one.run_id, one.attempt, one.step)
+        return None if one is None or not self.tall else (one.run_id, one.attempt, one.step)
 
-    @property
-    def _tall(self) -> bool:
-        return self.size.height >= 30
-
-    def view_shown(self) -> ComparisonsView | None:
-        """The reading, if it is one of what is asked for."""
-        view = tic_app(self).comparisons_view
-        return view if view is not None and view.demand.run_id == self.run_id else None
+    def view_read(self) -> ComparisonsView | None:
+        return tic_app(self).comparisons_view
 
     # --- drawing ---
 
-    def sync(self) -> None:
-        view, table = self.view_shown(), self.table
-        table.all_runs = self.run_id is None
-        self._arrange()
-        if view is not None:
-            asked = (view.demand.run_id, view.demand.filters)
-            if self._shown is not None and asked[0] != self._shown[0]:
-                table.clear()
-            self._shown = asked
-            table.show(view.window)
-        elif self._shown is not None and self._shown[0] != self.run_id:
-            self._shown = None
-            table.clear()
-        self.query_one("#no-record").display = table.row_count == 0
-        self.draw_stack()
-        self._draw_head()
-        self._draw_below()
-        self._draw_side()
-        if self._asked_board != self._board_wanted():
-            tic_app(self).demand_changed()
-
-    def _arrange(self) -> None:
-        wide = self.size.width >= 120
-        self.set_class(wide, "-beside")
-        self.set_class(self._tall and not wide, "-below")
-        self.query_one("#side").display = wide or self._tall
-
-    def _draw_head(self) -> None:
+    def draw_head(self) -> None:
         app, table, view = tic_app(self), self.table, self.view_shown()
         width = max(1, table.size.width) if table.size.width else self.size.width
         matching = view.matching if view is not None else 0
@@ -133,7 +90,7 @@ class ComparisonsScreen(FilteredView):
             key=bindings.shown(app.keymap.find("follow").keys[0]), what="comparisons",
         )  # fmt: skip
         cells = table.line_width if table.row_count else width
-        names = comparisons.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
+        names = comparisons.COLUMNS.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
         self.query_one("#records-head", Painted).paint([head, names])
         self.query_one("#no-record", Painted).paint(self._nothing(view, width))
 
@@ -147,13 +104,19 @@ class ComparisonsScreen(FilteredView):
             text = f"  cannot be read: {trouble}" if trouble else "  reading ..."
         return [Builder(width, app.glyphs).add(text, "dim").line()]
 
+    def draw_rest(self) -> None:
+        self._draw_below()
+        self._draw_side()
+        if self._asked_board != self._board_wanted():
+            tic_app(self).demand_changed()
+
     def _draw_below(self) -> None:
         """The control groups of the step under the cursor, and what waits to be compared."""
         app, view, one = tic_app(self), self.view_shown(), self.table.selected
         width = self.query_one("#records").size.width or self.size.width
         board, waiting = self.query_one("#board", Painted), self.query_one("#queue", Painted)
         asked = view.demand.compare.board if view is not None and view.demand.compare is not None else None
-        here = one is not None and self._tall and view is not None
+        here = one is not None and self.tall and view is not None
         if here and view is not None and one is not None:
             read = asked == self._board_wanted()
             board.paint(comparisons.board(view.board if read else None, one.step, width, app.glyphs, read=read))
@@ -164,7 +127,7 @@ class ComparisonsScreen(FilteredView):
             waiting.paint([])
             return
         head = chrome.panel_head("to be compared", comparisons.queue_words(queue), width, app.glyphs)
-        most = max(2, self.size.height // 8) if self._tall else 1
+        most = max(2, self.size.height // 8) if self.tall else 1
         waiting.paint([head, *comparisons.queue_rows(queue, most, width, app.glyphs)])
 
     def _draw_side(self) -> None:
@@ -177,22 +140,6 @@ class ComparisonsScreen(FilteredView):
 
     def _detail(self, one: Comparison | None, width: int) -> list[Line]:
         return [] if one is None else comparison.detail(one, width, tic_app(self).glyphs)
-
-    # --- what the lists say ---
-
-    def on_anchored(self) -> None:
-        tic_app(self).demand_changed()
-        self._draw_head()
-
-    def on_listing_moved(self) -> None:
-        self._draw_head()
-        self._draw_below()
-        self._draw_side()
-        if self._asked_board != self._board_wanted():
-            tic_app(self).demand_changed()
-
-    def on_descendant_focus(self) -> None:
-        self._draw_head()
 
     # --- actions ---
 
@@ -211,37 +158,15 @@ class ComparisonsScreen(FilteredView):
         lines = comparison.detail(one, 200, tic_app(self).glyphs)
         return "\n".join(plain(line).rstrip() for line in lines)
 
-    async def action_open(self) -> None:
-        if self.focused is self.stack:
-            self.action_switch()
-        elif (one := self.table.selected) is not None:
+    async def open_row(self) -> None:
+        if (one := self.table.selected) is not None:
             await tic_app(self).push_screen(ComparisonScreen(one))
-
-    async def action_back(self) -> None:
-        await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
-
-    def action_follow(self) -> None:
-        self.set_focus(self.table)
-        self.table.follow()
-        self.on_listing_moved()
-
-    def action_left(self) -> None:
-        self.table.next_column(-1)
-        self._draw_head()
-
-    def action_right(self) -> None:
-        self.table.next_column(1)
-        self._draw_head()
-
-    def choices_told(self) -> Choices:
-        view = tic_app(self).comparisons_view
-        return {} if view is None else view.choices
 
     def filter_of_cursor(self) -> Filter | None:
         one = self.table.selected
         if one is None:
             return None
-        column = comparisons.filter_column(self.table.column)
+        column = comparisons.COLUMNS.filter_of(self.table.column)
         return Filter(column, "is not", comparisons.filter_value(one, column), table="comparisons")
 
     def action_all_runs(self) -> None:
@@ -251,11 +176,3 @@ class ComparisonsScreen(FilteredView):
         elif (run := one.run_id if one is not None and one.run_id else app.selected_run) is not None:
             app.select_run(run)
             self.show_run(run)
-
-    def show_run(self, run_id: str | None) -> None:
-        """Shows the comparisons of this run, or of all."""
-        if run_id != self.run_id:
-            self.run_id = run_id
-            self.table.clear()
-        tic_app(self).demand_changed()
-        self.refresh_all()

@@ -1,9 +1,9 @@
-"""What screens with a filter stack over a table share: the stack's lines, its keys, and the dialog that adds to it."""
+"""What screens with a filter stack over a table share: the stack, its table, and where there is room for what."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tic_tui import bindings
 from tic_tui.filters import Filter
@@ -11,26 +11,53 @@ from tic_tui.render import filters
 from tic_tui.screens.base import View
 from tic_tui.screens.filter import Choices, FilterScreen
 from tic_tui.widgets.filterstack import FilterStack
-from tic_tui.widgets.painted import Listing, Painted, tic_app
+from tic_tui.widgets.painted import Painted, tic_app
+from tic_tui.widgets.windowed import ColumnTable
+
+if TYPE_CHECKING:
+    from tic_tui.comparison_model import ComparisonsView
+    from tic_tui.model import MismatchesView
+
+V = TypeVar("V", bound="MismatchesView | ComparisonsView")
 
 
-class FilteredView(View):
-    """Subclasses yield `Painted(id="stack-line")` and `FilterStack(id="stack")`, and say what the filters are about."""
+class FilteredView(View, Generic[V]):
+    """Subclasses yield `Painted(id="stack-line")`, `FilterStack(id="stack")`, the table, `Painted(id="no-record")` for
+    where it has no rows, and `#side` for the detail, and say what the filters are about.
+    """
 
     filter_table: ClassVar[str]
 
     def __init__(self) -> None:
         super().__init__()
+        self.run_id: str | None = None  # None: all runs
         self.filters: tuple[Filter, ...] = ()
         self.wanted_choices = ""
 
     @property
-    def rows(self) -> Listing:
+    def table(self) -> ColumnTable[Any]:
         """The table that the filters act on."""
         raise NotImplementedError
 
-    def choices_told(self) -> Choices:
-        """Values of columns, as far as they are read."""
+    def view_read(self) -> V | None:
+        """The reading of such rows that came last, of whatever run."""
+        raise NotImplementedError
+
+    def view_shown(self) -> V | None:
+        """The reading, if it is one of what is asked for."""
+        view = self.view_read()
+        return view if view is not None and view.demand.run_id == self.run_id else None
+
+    def draw_head(self) -> None:
+        """What stands over the table, or in its place."""
+        raise NotImplementedError
+
+    def draw_rest(self) -> None:
+        """What is shown of the row under the cursor."""
+        raise NotImplementedError
+
+    async def open_row(self) -> None:
+        """Goes one level deeper, if there is a row under the cursor."""
         raise NotImplementedError
 
     def filter_of_cursor(self) -> Filter | None:
@@ -41,6 +68,44 @@ class FilteredView(View):
     def stack(self) -> FilterStack:
         """The filters."""
         return self.query_one(FilterStack)
+
+    @property
+    def tall(self) -> bool:
+        """Whether there is room under the table."""
+        return self.size.height >= 30
+
+    def on_mount(self) -> None:
+        self.table.focus()
+
+    def sync(self) -> None:
+        table, view = self.table, self.view_shown()
+        table.all_runs = self.run_id is None
+        self._arrange()
+        if view is not None:
+            table.show(view.window)
+        self.query_one("#no-record").display = table.row_count == 0
+        self.draw_stack()
+        self.draw_head()
+        self.draw_rest()
+
+    def _arrange(self) -> None:
+        wide = self.size.width >= 120
+        self.set_class(wide, "-beside")
+        self.set_class(self.tall and not wide, "-below")
+        self.query_one("#side").display = wide or self.tall
+
+    def show_run(self, run_id: str | None) -> None:
+        """Shows the rows of this run, or of all."""
+        if run_id != self.run_id:
+            self.run_id = run_id
+            self.table.clear()
+        tic_app(self).demand_changed()
+        self.refresh_all()
+
+    def choices_told(self) -> Choices:
+        """Values of columns, as far as they are read."""
+        view = self.view_read()
+        return {} if view is None else view.choices
 
     def draw_stack(self) -> None:
         """The stack's lines; below 16 lines one line says all filters."""
@@ -53,8 +118,43 @@ class FilteredView(View):
         if listed:
             stack.styles.height = min(len(self.filters), max(2, self.size.height // 6))
 
+    def on_anchored(self) -> None:
+        tic_app(self).demand_changed()
+        self.draw_head()
+
+    def on_listing_moved(self) -> None:
+        self.draw_head()
+        self.draw_rest()
+
+    def on_descendant_focus(self) -> None:
+        self.draw_head()
+
+    async def action_open(self) -> None:
+        if self.focused is self.stack:
+            self.action_switch()
+        else:
+            await self.open_row()
+
+    async def action_back(self) -> None:
+        await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
+
+    def action_follow(self) -> None:
+        self.set_focus(self.table)
+        self.table.follow()
+        self.on_listing_moved()
+
+    def action_left(self) -> None:
+        self._choose_column(-1)
+
+    def action_right(self) -> None:
+        self._choose_column(1)
+
+    def _choose_column(self, step: int) -> None:
+        self.table.next_column(step)
+        self.draw_head()
+
     def action_next_panel(self) -> None:
-        self.set_focus(self.stack if self.focused is self.rows and self.stack.display else self.rows)
+        self.set_focus(self.stack if self.focused is self.table and self.stack.display else self.table)
 
     async def action_filter(self) -> None:
         await tic_app(self).push_screen(
@@ -85,7 +185,7 @@ class FilteredView(View):
         self.filters = stack
         self.stack.cursor = max(0, min(chosen, len(stack) - 1))
         if not stack and self.focused is self.stack:
-            self.set_focus(self.rows)
+            self.set_focus(self.table)
         tic_app(self).demand_changed()
         self.refresh_all()
 

@@ -18,7 +18,6 @@ from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome, filters, records
 from tic_tui.render.text import Builder
 from tic_tui.screens.base import TABLE
-from tic_tui.screens.filter import Choices
 from tic_tui.screens.filtered import FilteredView
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.widgets.detail import DetailPane
@@ -27,7 +26,7 @@ from tic_tui.widgets.lists import MismatchTable
 from tic_tui.widgets.painted import Painted, tic_app
 
 
-class MismatchesScreen(FilteredView):
+class MismatchesScreen(FilteredView[MismatchesView]):
     """Records of one run or of all."""
 
     name_in_table = bindings.MISMATCHES
@@ -36,8 +35,6 @@ class MismatchesScreen(FilteredView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.run_id: str | None = None  # None: all runs
-        self._shown: tuple[str | None, tuple[Filter, ...]] | None = None
         self._at_pause = 0
 
     def body(self) -> ComposeResult:
@@ -52,17 +49,10 @@ class MismatchesScreen(FilteredView):
                 yield Painted(id="side-head")
                 yield DetailPane(id="side-detail")
 
-    def on_mount(self) -> None:
-        self.query_one(MismatchTable).focus()
-
     @property
     def table(self) -> MismatchTable:
         """The records."""
         return self.query_one(MismatchTable)
-
-    @property
-    def rows(self) -> MismatchTable:
-        return self.table
 
     def crumbs(self) -> Sequence[str]:
         return ("tic", self.run_id or "all runs", "mismatches")
@@ -72,38 +62,12 @@ class MismatchesScreen(FilteredView):
             "mismatches", self.run_id, self.table.around, filters=self.filters, choices=self.wanted_choices
         )  # fmt: skip
 
-    def view_shown(self) -> MismatchesView | None:
-        """The reading, if it is one of what is asked for."""
-        view = tic_app(self).mismatches_view
-        return view if view is not None and view.demand.run_id == self.run_id else None
+    def view_read(self) -> MismatchesView | None:
+        return tic_app(self).mismatches_view
 
     # --- drawing ---
 
-    def sync(self) -> None:
-        view, table = self.view_shown(), self.table
-        table.all_runs = self.run_id is None
-        self._arrange()
-        if view is not None:
-            asked = (view.demand.run_id, view.demand.filters)
-            if self._shown is not None and asked[0] != self._shown[0]:
-                table.clear()
-            self._shown = asked
-            table.show(view.window)
-        elif self._shown is not None and self._shown[0] != self.run_id:
-            self._shown = None
-            table.clear()
-        self.query_one("#no-record").display = table.row_count == 0
-        self.draw_stack()
-        self._draw_head()
-        self._draw_side()
-
-    def _arrange(self) -> None:
-        wide, tall = self.size.width >= 120, self.size.height >= 30
-        self.set_class(wide, "-beside")
-        self.set_class(tall and not wide, "-below")
-        self.query_one("#side").display = wide or tall
-
-    def _draw_head(self) -> None:
+    def draw_head(self) -> None:
         app, table, view = tic_app(self), self.table, self.view_shown()
         width = max(1, table.size.width) if table.size.width else self.size.width
         matching = view.matching if view is not None else 0
@@ -116,7 +80,7 @@ class MismatchesScreen(FilteredView):
             below=table.cursor < table.row_count - 1, key=bindings.shown(app.keymap.find("follow").keys[0]),
         )  # fmt: skip
         cells = table.line_width if table.row_count else width
-        names = records.mismatch_header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
+        names = records.COLUMNS.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
         self.query_one("#records-head", Painted).paint([head, names])
         self.query_one("#no-record", Painted).paint([Builder(width, app.glyphs).add(self._nothing(view), "dim").line()])
 
@@ -129,7 +93,7 @@ class MismatchesScreen(FilteredView):
             return "  no mismatch record yet"
         return "  no record matches all filters" if view.search.complete else "  none found yet; searching on"
 
-    def _draw_side(self) -> None:
+    def draw_rest(self) -> None:
         head, pane = self.query_one("#side-head", Painted), self.query_one(DetailPane)
         if not self.query_one("#side").display:
             return
@@ -141,19 +105,6 @@ class MismatchesScreen(FilteredView):
     def take_neighbours(self, found: Neighbours) -> None:
         self.query_one(DetailPane).take(found)
 
-    # --- what the lists say ---
-
-    def on_anchored(self) -> None:
-        tic_app(self).demand_changed()
-        self._draw_head()
-
-    def on_listing_moved(self) -> None:
-        self._draw_head()
-        self._draw_side()
-
-    def on_descendant_focus(self) -> None:
-        self._draw_head()
-
     # --- actions ---
 
     def target_run(self) -> tuple[str, int | None, str] | None:
@@ -164,37 +115,15 @@ class MismatchesScreen(FilteredView):
         record = self.table.selected
         return "" if record is None else f"{record.place}\n{record.raw}"
 
-    async def action_open(self) -> None:
-        if self.focused is self.stack:
-            self.action_switch()
-        elif (record := self.table.selected) is not None:
+    async def open_row(self) -> None:
+        if (record := self.table.selected) is not None:
             await tic_app(self).push_screen(InspectScreen(record))
-
-    async def action_back(self) -> None:
-        await tic_app(self).go(bindings.RUN if tic_app(self).selected_run else bindings.RUNS)
-
-    def action_follow(self) -> None:
-        self.set_focus(self.table)
-        self.table.follow()
-        self.on_listing_moved()
-
-    def action_left(self) -> None:
-        self.table.next_column(-1)
-        self._draw_head()
-
-    def action_right(self) -> None:
-        self.table.next_column(1)
-        self._draw_head()
-
-    def choices_told(self) -> Choices:
-        view = tic_app(self).mismatches_view
-        return {} if view is None else view.choices
 
     def filter_of_cursor(self) -> Filter | None:
         record = self.table.selected
         if record is None:
             return None
-        return Filter(column := records.filter_column(self.table.column), "is not", _value(record, column))
+        return Filter(column := records.COLUMNS.filter_of(self.table.column), "is not", _value(record, column))
 
     def action_all_runs(self) -> None:
         record, app = self.table.selected, tic_app(self)
@@ -203,14 +132,6 @@ class MismatchesScreen(FilteredView):
         elif (run := str(record.run_id) if record is not None else app.selected_run) is not None:
             app.select_run(run)
             self.show_run(run)
-
-    def show_run(self, run_id: str | None) -> None:
-        """Shows the records of this run, or of all."""
-        if run_id != self.run_id:
-            self.run_id = run_id
-            self.table.clear()
-        tic_app(self).demand_changed()
-        self.refresh_all()
 
 
 def _value(record: Mismatch, column: str) -> str:

@@ -240,7 +240,7 @@ class RunScreen(View):
             focused=self.focused is table, below=table.cursor < table.row_count - 1,
             key=bindings.shown(app.keymap.find("follow").keys[0]),
         )  # fmt: skip
-        self.query_one("#mismatch-head", Painted).paint([line, records.mismatch_header(width, app.glyphs)])
+        self.query_one("#mismatch-head", Painted).paint([line, records.COLUMNS.header(width, app.glyphs)])
 
     # --- what the lists say ---
 

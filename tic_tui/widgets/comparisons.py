@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tic_tui.comparison_model import Comparison, ComparisonWindow
+from tic_tui.comparison_model import Comparison
 from tic_tui.render import comparisons
 from tic_tui.render.text import Line
 from tic_tui.widgets.painted import Listing, tic_app
-from tic_tui.widgets.windowed import WindowTable
+from tic_tui.widgets.windowed import ColumnTable
 
 
-class ComparisonTable(WindowTable[Comparison]):
-    """Comparisons, oldest first. `column` is the one that a key may act on."""
+class ComparisonTable(ColumnTable[Comparison]):
+    """Comparisons, oldest first."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.column = "label"
-        self.all_runs = False
-
-    def show(self, window: ComparisonWindow) -> None:
-        """Shows a reading."""
-        self.show_rows(window.rows, older=window.older, newer=window.newer)
-
-    def next_column(self, step: int) -> None:
-        """Chooses the next column to the right, or with -1 to the left."""
-        names = [c.name for c in comparisons.columns(self.line_width, all_runs=self.all_runs)] + [comparisons.STANDING]
-        at = names.index(self.column) if self.column in names else 0
-        self.column = names[max(0, min(len(names) - 1, at + step))]
+    named = comparisons.COLUMNS
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
         glyphs = tic_app(self).glyphs

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from textual.geometry import Size
 from textual.strip import Strip
 
-from tic_tui.model import Fault, Mismatch, Run, RunsView, Window
+from tic_tui.model import Fault, Mismatch, Run, RunsView
 from tic_tui.render import records, runs
 from tic_tui.render.text import Line, plain, width_of
 from tic_tui.widgets.painted import Listing, strip_of, tic_app
-from tic_tui.widgets.windowed import WindowTable
+from tic_tui.widgets.windowed import ColumnTable
 
 
 class RunList(Listing):
@@ -49,31 +49,14 @@ class RunList(Listing):
         return runs.row(run, newest, now, width, glyphs, state=self.state_width, selected=selected, facts=facts)
 
 
-class MismatchTable(WindowTable[Mismatch]):
-    """Mismatch records, oldest first. `column` is the one that a key may act on; "" where none does."""
+class MismatchTable(ColumnTable[Mismatch]):
+    """Mismatch records, oldest first."""
 
-    def __init__(self, *, id: str | None = None, column: str = "") -> None:
-        super().__init__(id=id)
-        self.column = column
-        self.all_runs = False
-
-    def show(self, window: Window) -> None:
-        """Shows a reading."""
-        self.show_rows(window.rows, older=window.older, newer=window.newer)
+    named = records.COLUMNS
 
     def same(self, old: Mismatch, new: Mismatch) -> bool:
         # A record that was still open is followed by its final row, at the same place and with another key.
         return (old.store_id, old.target) == (new.store_id, new.target)
-
-    def columns(self) -> list[records.Column]:
-        """The columns that there is room for."""
-        return records.columns(self.line_width, all_runs=self.all_runs)
-
-    def next_column(self, step: int) -> None:
-        """Chooses the next column to the right, or with -1 to the left."""
-        names = [c.name for c in self.columns()] + [records.STANDING]
-        at = names.index(self.column) if self.column in names else 0
-        self.column = names[max(0, min(len(names) - 1, at + step))]
 
     def row_line(self, index: int, width: int, *, selected: bool) -> Line:
         return records.mismatch_row(

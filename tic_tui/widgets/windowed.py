@@ -7,11 +7,12 @@ known by its key, never by its number: rows that come, go, or are replaced by th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from textual.message import Message
 
 from tic_tui.model import FIRST, Key
+from tic_tui.render.columns import STANDING, Column, Columns
 from tic_tui.widgets.painted import Listing
 
 
@@ -23,6 +24,18 @@ class Keyed(Protocol):
 
 
 T = TypeVar("T", bound=Keyed)
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Reading(Protocol[R_co]):
+    """Some rows of all, and whether there are others before and after them."""
+
+    @property
+    def rows(self) -> Sequence[R_co]: ...
+    @property
+    def older(self) -> bool: ...
+    @property
+    def newer(self) -> bool: ...
 
 
 class Anchored(Message):
@@ -148,3 +161,28 @@ class WindowTable(Listing, Generic[T]):
         self._to_first = True
         self.follows = False
         self._ask(FIRST)
+
+
+class ColumnTable(WindowTable[T]):
+    """Rows in columns. `column` is the one that a key may act on; "" where none does."""
+
+    named: ClassVar[Columns]
+    all_runs = False
+
+    def __init__(self, *, id: str | None = None, column: str = "") -> None:
+        super().__init__(id=id)
+        self.column = column
+
+    def show(self, window: Reading[T]) -> None:
+        """Shows a reading."""
+        self.show_rows(window.rows, older=window.older, newer=window.newer)
+
+    def columns(self) -> list[Column]:
+        """The columns that there is room for."""
+        return self.named.fitting(self.line_width, all_runs=self.all_runs)
+
+    def next_column(self, step: int) -> None:
+        """Chooses the next column to the right, or with -1 to the left."""
+        names = [c.name for c in self.columns()] + [STANDING]
+        at = names.index(self.column) if self.column in names else 0
+        self.column = names[max(0, min(len(names) - 1, at + step))]
