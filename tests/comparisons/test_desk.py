@@ -203,7 +203,7 @@ def test_too_slow_is_a_failure_and_the_next_one_is_compared(bench: Bench, monkey
     ask = process.Worker.ask
 
     def slow(self: process.Worker, message: dict[str, Any], deadline_s: float) -> Any:
-        stuck = message["compare"]["step"] == 0
+        stuck = message["compare"]["pair"]["step"] == 0
         if stuck:
             os.kill(self.pid, signal.SIGSTOP)
         return ask(self, message, 0.3 if stuck else deadline_s)

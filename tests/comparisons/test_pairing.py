@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tic_daemon.comparisons import pairing
-from tic_daemon.comparisons.pairing import Known, Pair, Said, pairs, pattern, unpaired
+from tic_daemon.comparisons.pair import Pair
+from tic_daemon.comparisons.pairing import Known, Said, pairs, pattern, unpaired
 from tic_daemon.config import ComparisonConfig, parse_config
 from tic_daemon.errors import ConfigError
 from tic_daemon.store.rows import ArtifactRow

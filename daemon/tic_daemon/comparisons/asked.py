@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 
 from tic_daemon.compare.comparison import Comparison, Declared
 from tic_daemon.compare.manifests import Claims
+from tic_daemon.comparisons.pair import Pair
 from tic_daemon.evidence.judge import Goal
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A pair to be compared (pairing.py), and what the store calls it.
+    """A pair to be compared, and what the store calls it.
 
     Attributes:
         id: of the comparison that comes of it. content: what it hangs on.
@@ -23,41 +25,28 @@ class Asked:
         reports: directory of reports; "": none is written.
     """
 
+    pair: Pair
     id: str
-    task: str
     content: str
-    host: str
-    root: str
-    how: str
-    a: str
-    b: str = ""
-    manifest: str = ""
     manifests: tuple[str, str] = ("", "")
     sha256: dict[str, str] = field(default_factory=dict)
-    run: str = ""
-    run_how: str = ""
-    step: int | None = None
-    tokens: str = ""
-    repeats_a: tuple[str, ...] = ()
-    repeats_b: tuple[str, ...] = ()
-    control: str = ""
-    variant: str = ""
-    goal: str = "unknown"
-    basis: str | None = None
-    policy: str | None = None
-    intervention: str | None = None
-    criterion: str = ""
-    planted: str = ""
-    plant: str = ""
     reports: str = ""
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> Asked:
+        """Out of `asdict` that went through JSON, which has no tuples."""
+        lists = {name: tuple(said["pair"][name]) for name in ("repeats_a", "repeats_b")}
+        one, other = said["manifests"]
+        return cls(**{**said, "pair": Pair(**{**said["pair"], **lists}), "manifests": (one, other)})
 
     @property
     def declared(self) -> Declared:
         """As `compare` takes it. Run and step, which directories may tell, contradict no manifest."""
+        one = self.pair
         return Declared(
-            self.basis, self.policy, path_of(self.tokens), Goal(self.goal), path_of(self.criterion),
-            path_of(self.planted), self.plant, intervention=self.intervention,
-            repeats_a=tuple(map(Path, self.repeats_a)), repeats_b=tuple(map(Path, self.repeats_b)),
+            one.basis, one.policy, path_of(one.tokens), Goal(one.goal), path_of(one.criterion),
+            path_of(one.planted), one.plant, intervention=one.intervention,
+            repeats_a=tuple(map(Path, one.repeats_a)), repeats_b=tuple(map(Path, one.repeats_b)),
         )  # fmt: skip
 
 
@@ -93,10 +82,10 @@ def produced(claims: Claims | None, path: str) -> Produced:
 
 def made_of(asked: Asked, sides: tuple[Produced, Produced], run: str | None, step: int | None) -> dict[str, Any]:
     """What is asked of the store: `comparison_standing.Made`. `run`, `step`: as manifests say."""
-    a, b = sides
+    pair, (a, b) = asked.pair, sides
     return {
-        "host": asked.host, "root": asked.root, "path": asked.manifest or asked.a, "run": asked.run or run or "",
-        "step": asked.step if asked.step is not None else step,
+        "host": pair.host, "root": pair.root, "path": pair.manifest or pair.a, "run": pair.run or run or "",
+        "step": pair.step if pair.step is not None else step,
         "produced_a": a.at, "produced_how_a": a.how, "producer_host_a": a.host, "producer_pid_a": a.pid,
         "produced_b": b.at, "produced_how_b": b.how, "producer_host_b": b.host, "producer_pid_b": b.pid,
     }  # fmt: skip

@@ -20,7 +20,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +28,8 @@ import duckdb
 
 from tic_daemon.comparisons import wire
 from tic_daemon.comparisons.files import READY, Contents, Stand
-from tic_daemon.comparisons.pairing import ALONE, Known, Pair, digest, names_side, pairs, pattern, unpaired
+from tic_daemon.comparisons.pair import Pair, digest
+from tic_daemon.comparisons.pairing import ALONE, Known, names_side, pairs, pattern, unpaired
 from tic_daemon.comparisons.process import Stopped, TooSlow, Worker, WorkerDied
 from tic_daemon.config import PLACE, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
@@ -387,14 +388,10 @@ class Desk:
     def _asked(self, pair: Pair, stand: Stand) -> dict[str, Any]:
         by_path = self._contents.by_path
         return {
-            "id": digest(pair.task, stand.content), "task": pair.task, "content": stand.content, "host": self._host,
-            "root": pair.root, "how": pair.how, "a": pair.a, "b": pair.b, "manifest": pair.manifest,
+            "pair": asdict(pair), "id": digest(pair.task, stand.content), "content": stand.content,
             "manifests": (self._contents.manifest_of(pair.a), self._contents.manifest_of(pair.b or pair.a)),
             "sha256": {path: by_path[path].sha256 for path in pair.files if path in by_path},
-            "run": pair.run, "run_how": pair.run_how, "step": pair.step, "tokens": pair.tokens,
-            "repeats_a": pair.repeats_a, "repeats_b": pair.repeats_b, "control": pair.control, "variant": pair.variant,
-            "goal": pair.goal, "basis": pair.basis, "policy": pair.policy, "intervention": pair.intervention,
-            "criterion": pair.criterion, "planted": pair.planted, "plant": pair.plant, "reports": str(self._reports),
+            "reports": str(self._reports),
         }  # fmt: skip
 
     def _standing(self, where: Mapping[str, Any]) -> tuple[Standing, str, str, str]:

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tic_daemon.compare.version import COMPARATOR
-from tic_daemon.comparisons.pairing import Pair, Said, digest
+from tic_daemon.comparisons.pair import Pair, digest
+from tic_daemon.comparisons.pairing import Said
 from tic_daemon.results.judge import PENDING, RECORDED, SETTLE_S, VERIFIED
 from tic_daemon.results.manifest import MAX_BYTES
 from tic_daemon.results.safefile import GoneError, RefusedError, read_inside, resolve, stamp

@@ -82,17 +82,17 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
     watch = _Watch(asked.id, tell)
     try:
         found = compare(
-            Path(asked.a), path_of(asked.b), asked.declared,
+            Path(asked.pair.a), path_of(asked.pair.b), asked.declared,
             manifests=(path_of(asked.manifests[0]), path_of(asked.manifests[1])),
             look=watch.look, tell=watch.progress, aligned=watch.aligned,
         )  # fmt: skip
     except TraceFound:
-        if not asked.b:
+        if not asked.pair.b:
             raise
         return _traces(asked, ask, began)
     for side in (found.a, found.b):
         _verified(asked, side.path, side.sha256)
-    sides = produced(found.claims_a, asked.a), produced(found.claims_b, asked.b or asked.a)
+    sides = produced(found.claims_a, asked.pair.a), produced(found.claims_b, asked.pair.b or asked.pair.a)
     where = made_of(asked, sides, found.agreed("run"), found.agreed("step"))
     found = judged_again(found, *ask({**where, "judging": judging(found)}))
     report = _report(asked, reporting.dumped(found))
@@ -102,14 +102,14 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
 
 def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
     """Two layer traces: a diagnosis without a verdict."""
-    one, other = (read_trace(Path(path)) for path in (asked.a, asked.b))
+    one, other = (read_trace(Path(path)) for path in (asked.pair.a, asked.pair.b))
     files = [_file(own) for own in (one, other)]
     for own, (sha256, _size) in zip((one, other), files, strict=True):
         _verified(asked, own.path, sha256)
     found = traces.compared(one, other)
-    sides = produced(None, asked.a), produced(None, asked.b)
+    sides = produced(None, asked.pair.a), produced(None, asked.pair.b)
     standing = ask(made_of(asked, sides, None, None))[:2]
-    body = json.dumps(trace_report.as_json(found, asked.a, asked.b), indent=1, ensure_ascii=False)
+    body = json.dumps(trace_report.as_json(found, asked.pair.a, asked.pair.b), indent=1, ensure_ascii=False)
     report = _report(asked, f"{body}\n")
     row = rows.trace(asked, found, (one, other), files, sides, standing, report, time.monotonic() - began)
     return row, list(rows.boundaries(asked.id, found, one.probes, other.probes))

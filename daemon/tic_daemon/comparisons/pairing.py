@@ -13,14 +13,13 @@ A pair that is declared, in tic.toml or in a manifest, counts in place of the sa
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from tic_daemon.comparisons.pair import Pair
 from tic_daemon.config import CONTROLS, GOALS, PLACE, ComparisonConfig
 from tic_daemon.results import layout
 from tic_daemon.store.rows import ArtifactRow
@@ -39,56 +38,6 @@ _SAYS: Final = (
 _WORDS: Final = ("control", "variant", "goal", "basis", "policy", "intervention", "plant", "tokens")
 MOST: Final = 20_000
 """Pairs of one daemon; more are not looked at, and that is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """What is to be compared with what. `b` "": `a` holds both sides. `refused`: why it cannot be; else "".
-
-    The other fields are as in `ComparisonConfig` and in table comparison_task; paths are absolute.
-    """
-
-    host: str
-    root: str
-    how: str
-    a: str
-    b: str = ""
-    manifest: str = ""
-    run: str = ""
-    run_how: str = ""
-    step: int | None = None
-    tokens: str = ""
-    repeats_a: tuple[str, ...] = ()
-    repeats_b: tuple[str, ...] = ()
-    control: str = ""
-    variant: str = ""
-    goal: str = "unknown"
-    basis: str | None = None
-    policy: str | None = None
-    intervention: str | None = None
-    criterion: str = ""
-    planted: str = ""
-    plant: str = ""
-    refused: str = ""
-
-    @property
-    def task(self) -> str:
-        """16 hex digits that name the pair, on every host and after every restart."""
-        return digest(self.a, self.b, self.control, self.variant, self.plant, self.refused and self.how)
-
-    @property
-    def files(self) -> list[str]:
-        """All that it reads."""
-        named = (self.a, self.b, self.tokens, *self.repeats_a, *self.repeats_b)
-        return [path for path in named if path]
-
-    @property
-    def declaration(self) -> str:
-        """All of it that decides the result besides the contents of files."""
-        said = asdict(self)
-        for key in ("host", "root", "run_how", "refused"):
-            del said[key]
-        return json.dumps(said, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +70,6 @@ class Known:
     base: str = "/"
     criterion: str = ""
     planted: str = ""
-
-
-def digest(*parts: object) -> str:
-    """16 hex digits of texts and numbers."""
-    text = json.dumps(parts, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def pairs(known: Known) -> list[Pair]:

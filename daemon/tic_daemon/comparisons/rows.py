@@ -36,9 +36,9 @@ def comparison(
     run = found.agreed("run")
     floors = found.floors
     values: Values = {
-        "run": asked.run or run or "",
-        "run_how": asked.run_how if asked.run else "manifest" if run else "",
-        "step": asked.step if asked.step is not None else found.agreed("step"),
+        "run": asked.pair.run or run or "",
+        "run_how": asked.pair.run_how if asked.pair.run else "manifest" if run else "",
+        "step": asked.pair.step if asked.pair.step is not None else found.agreed("step"),
         "policy": _policy(found),
         "kind": "tokens",
         "goal": str(found.declared.goal),
@@ -68,9 +68,11 @@ def comparison(
 
 def _heading(asked: Asked, sides: tuple[Produced, Produced], report: str) -> Values:
     """What was known before the files were opened."""
-    values: Values = {name: getattr(asked, name) for name in ("host", "root", "id", "task", "how", "manifest")}
-    values |= {name: getattr(asked, name) for name in ("control", "variant", "content", "plant", "intervention")}
-    for letter, path, own in (("a", asked.a, sides[0]), ("b", asked.b or asked.a, sides[1])):
+    pair = asked.pair
+    values: Values = {"id": asked.id, "content": asked.content}
+    values |= {name: getattr(pair, name) for name in ("host", "root", "task", "how", "manifest")}
+    values |= {name: getattr(pair, name) for name in ("control", "variant", "plant", "intervention")}
+    for letter, path, own in (("a", pair.a, sides[0]), ("b", pair.b or pair.a, sides[1])):
         values |= {
             f"side_{letter}": path, f"produced_{letter}": own.at, f"produced_how_{letter}": own.how,
             f"producer_host_{letter}": own.host, f"producer_pid_{letter}": own.pid,
@@ -155,9 +157,10 @@ def trace(
     took_s: float,
 ) -> ComparisonRow:
     """The row of two traces. `files`: SHA-256 and size of each."""
+    pair = asked.pair
     values: Values = {
-        "run": asked.run, "run_how": asked.run_how, "step": asked.step, "policy": asked.policy, "kind": "trace",
-        "goal": asked.goal, "sequences": found.requests, "probes": found.probes,
+        "run": pair.run, "run_how": pair.run_how, "step": pair.step, "policy": pair.policy, "kind": "trace",
+        "goal": pair.goal, "sequences": found.requests, "probes": found.probes,
         "probes_differing": len(found.differences),
         "label": "INVALID" if found.unfit else "" if found.probes else "VACUOUS",
         "reason": trace_report.verdict(found).partition(": ")[2],  # without the label that it begins with

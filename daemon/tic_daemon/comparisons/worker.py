@@ -91,9 +91,7 @@ def _compare(speaker: _Speaker, asked: dict[str, Any]) -> None:
     from tic_daemon.comparisons.made import Changed, compare_pair  # noqa: PLC0415  it loads numpy
 
     try:
-        for name in ("manifests", "repeats_a", "repeats_b"):
-            asked[name] = tuple(asked[name])
-        row, parts = compare_pair(Asked(**asked), speaker.standing, speaker.at)
+        row, parts = compare_pair(Asked.read(asked), speaker.standing, speaker.at)
         for part in parts:
             speaker.say({"row": wire.packed(part)})
         speaker.say({"done": wire.packed(row)})
@@ -104,7 +102,7 @@ def _compare(speaker: _Speaker, asked: dict[str, Any]) -> None:
     except MemoryError:
         speaker.say({"failed": "it needs more memory than `memory_mb` under [compare] in tic.toml allows"})
     except OSError as error:
-        speaker.say({"failed": f"{error.filename or asked.get('a')}: {error.strerror or error}", "machine": True})
+        speaker.say({"failed": f"{error.filename or asked['pair']['a']}: {error.strerror or error}", "machine": True})
     except Exception as error:  # noqa: BLE001  a defect costs this comparison, and is told
         speaker.say({"failed": f"a defect of the program: {type(error).__name__}: {error}"})
 
