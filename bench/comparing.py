@@ -5,6 +5,7 @@ Steps of 1,024 requests of 8,192 float32 tokens, one after the other in the daem
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import measure
+from bench import measure, watched
 from bench.compare import make
 from bench.live import latencies, quantiles
 from tic_daemon.store.reader import Reader, open_reader
@@ -27,31 +28,9 @@ def main(folder: Path) -> list[str]:
     """Lines of the report. `folder` gets about 500 MB, which are removed again."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         root = Path(name)
-        for number in range(20):
-            path = root / f"d{number % 20:02}" / f"worker-{number:04}.log"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"[2026-11-29 08:12:03] worker {number} started\n")
-        child = subprocess.Popen(
-            measure.python("-m", "tic_daemon", "watch", str(root)), env=measure.environment(), stderr=subprocess.DEVNULL
-        )
-        try:
-            reader = _connect(root)
-            try:
-                return _measure(root, child, reader)
-            finally:
-                reader.close()
-        finally:
-            child.terminate()
-            child.wait(30)
-
-
-def _connect(root: Path) -> Reader:
-    deadline = time.monotonic() + 30
-    while not list(root.glob(".tic/*/daemon.json")):
-        if time.monotonic() > deadline:
-            raise RuntimeError("the daemon did not start")
-        time.sleep(0.05)
-    return open_reader(root)
+        watched.logs(root, 20)
+        with watched.daemon(root) as child, contextlib.closing(open_reader(root)) as reader:
+            return _measure(root, child, reader)
 
 
 def _measure(root: Path, child: subprocess.Popen[bytes], reader: Reader) -> list[str]:

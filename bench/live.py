@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-from bench import measure
+from bench import measure, watched
 from tic_daemon.store.reader import Reader, open_reader
 
 IDLE_FILES = 1000
@@ -22,35 +23,12 @@ def main(folder: Path) -> list[str]:
     """Lines of the report."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         root = Path(name)
-        for number in range(IDLE_FILES):
-            path = root / f"d{number % 20:02}" / f"worker-{number:04}.log"
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(f"[2026-11-29 08:12:03] worker {number} started\n")
-        child = subprocess.Popen(
-            measure.python("-m", "tic_daemon", "watch", str(root)), env=measure.environment(), stderr=subprocess.DEVNULL
-        )
-        try:
-            reader = _connect(root)
-            try:
-                return _measure(root, child, reader)
-            finally:
-                reader.close()
-        finally:
-            child.terminate()
-            child.wait(30)
-
-
-def _connect(root: Path) -> Reader:
-    deadline = time.monotonic() + 30
-    while not list(root.glob(".tic/*/daemon.json")):
-        if time.monotonic() > deadline:
-            raise RuntimeError("the daemon did not start")
-        time.sleep(0.05)
-    reader = open_reader(root)
-    while reader.query("SELECT count(*) FROM sources").rows[0][0] < IDLE_FILES:
-        time.sleep(0.2)
-    time.sleep(3)
-    return reader
+        watched.logs(root, IDLE_FILES)
+        with watched.daemon(root) as child, contextlib.closing(open_reader(root)) as reader:
+            while reader.query("SELECT count(*) FROM sources").rows[0][0] < IDLE_FILES:
+                time.sleep(0.2)
+            time.sleep(3)
+            return _measure(root, child, reader)
 
 
 def _measure(root: Path, child: subprocess.Popen[bytes], reader: Reader) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from bench import measure
+from bench import measure, watched
 from tic_daemon.errors import StoreError
 from tic_daemon.store.http_reader import HttpReader
 from tic_daemon.store.reader import Reader
@@ -40,25 +41,18 @@ def main(folder: Path) -> list[str]:
         log = root / "worker-0.log"
         with log.open("w") as file:
             file.writelines(_RECORD.format(n=n) for n in range(PRELOAD))
-        child = subprocess.Popen(
-            measure.python("-m", "tic_daemon", "watch", str(root)), env=measure.environment(), stderr=subprocess.DEVNULL
-        )
         stop = threading.Event()
         ingest = threading.Thread(target=_ingest, args=(log, stop))
-        try:
-            reader = _connect(root)
+        with watched.daemon(root) as child:
             try:
-                ingest.start()
-                time.sleep(3)
-                return _measure(root, child, reader)
+                with contextlib.closing(_connect(root)) as reader:
+                    ingest.start()
+                    time.sleep(3)
+                    return _measure(root, child, reader)
             finally:
-                reader.close()
-        finally:
-            stop.set()
-            if ingest.is_alive():
-                ingest.join()
-            child.terminate()
-            child.wait(30)
+                stop.set()
+                if ingest.is_alive():
+                    ingest.join()
 
 
 def _measure(root: Path, child: subprocess.Popen[bytes], reader: Reader) -> list[str]:
@@ -88,10 +82,6 @@ def _measure(root: Path, child: subprocess.Popen[bytes], reader: Reader) -> list
 
 def _connect(root: Path) -> HttpReader:
     deadline = time.monotonic() + 120
-    while not list(root.glob(".tic/*/daemon.json")):
-        if time.monotonic() > deadline:
-            raise RuntimeError("the daemon did not start")
-        time.sleep(0.05)
     reader = _reader(root)
     while reader.query("SELECT count(*) FROM mismatches", timeout_s=30).rows[0][0] < PRELOAD:
         if time.monotonic() > deadline:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import math
 import os
@@ -14,13 +13,13 @@ import tempfile
 import termios
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
 import pyte
 
-from bench import measure, views
+from bench import measure, views, watched
 from tic_daemon.store.file_reader import FileReader
 from tic_daemon.store.reader import Result
 from tic_tui.filters import Filter
@@ -53,27 +52,11 @@ def main(folder: Path) -> list[str]:
         workspace.mkdir()
         log = workspace / "worker_0.log"
         log.write_text("".join(_RECORD.format(step=n, n=n, digit=n % 10) for n in range(200)))
-        with _daemon(workspace):
+        with watched.daemon(workspace):
             lines += _first_paint(workspace)
             lines += _idle(workspace)
             lines += _load(workspace, log)
     return lines + _large(folder)
-
-
-@contextlib.contextmanager
-def _daemon(workspace: Path) -> Iterator[None]:
-    command = measure.python("-m", "tic_daemon", "watch", str(workspace))
-    child = subprocess.Popen(command, env=measure.environment(), stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 60
-        while not list(workspace.glob(".tic/*/daemon.json")):
-            if time.monotonic() > deadline:
-                raise RuntimeError("the daemon did not start")
-            time.sleep(0.05)
-        yield
-    finally:
-        child.terminate()
-        child.wait(60)
 
 
 class _Pty:

@@ -3,6 +3,7 @@ of many rows does to the tail of the other logs."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -13,7 +14,7 @@ import time
 import zlib
 from pathlib import Path
 
-from bench import measure
+from bench import measure, watched
 from bench.live import latencies, quantiles
 from tic_daemon.store.reader import open_reader
 from tic_daemon.wandb import framing, keys
@@ -101,28 +102,14 @@ def _read(path: Path) -> float:
 def _beside(home: Path, wide: Path) -> list[str]:
     """Latency of lines while nothing else is done, and while W&B logs that have come all at once are read."""
     root = home / "live"
-    for number in range(20):
-        path = root / f"d{number % 20:02}" / f"worker-{number:04}.log"
-        path.parent.mkdir(parents=True)
-        path.write_text(f"[2026-11-29 08:12:03] worker {number} started\n")
-    command = measure.python("-m", "tic_daemon", "watch", str(root))
-    child = subprocess.Popen(command, env=measure.environment(), stderr=subprocess.DEVNULL)
-    try:
-        while not list(root.glob(".tic/*/daemon.json")):
-            time.sleep(0.05)
-        reader = open_reader(root)
-        try:
-            latencies(root, reader, 20, gap_s=0.1)
-            quiet = latencies(root, reader, LATENCIES, gap_s=0.25)
-            for number in range(4):
-                shutil.copytree(wide.parent, root / "wandb" / f"{wide.parent.name}-{number}")
-            busy = latencies(root, reader, LATENCIES, gap_s=0.25)
-            (read,) = reader.query("SELECT count(*) FROM b_wandb_row").rows[0]
-        finally:
-            reader.close()
-    finally:
-        child.terminate()
-        child.wait(60)
+    watched.logs(root, 20)
+    with watched.daemon(root), contextlib.closing(open_reader(root)) as reader:
+        latencies(root, reader, 20, gap_s=0.1)
+        quiet = latencies(root, reader, LATENCIES, gap_s=0.25)
+        for number in range(4):
+            shutil.copytree(wide.parent, root / "wandb" / f"{wide.parent.name}-{number}")
+        busy = latencies(root, reader, LATENCIES, gap_s=0.25)
+        (read,) = reader.query("SELECT count(*) FROM b_wandb_row").rows[0]
     return [
         f"  lines of other logs          {quantiles(quiet)}, written to readable, while nothing else comes",
         f"  while W&B logs are read      {quantiles(busy)}; {read} rows of {WIDE_KEYS} keys came in meanwhile",
