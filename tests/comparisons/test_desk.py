@@ -17,6 +17,7 @@ import pytest
 
 from tests.comparisons.dumps import OTHER, SIDE, Bench, compared, dump, of_zeros, step
 from tests.results.test_archive import OLD, manifest
+from tic_daemon import linechild
 from tic_daemon.comparisons import process
 from tic_daemon.comparisons.desk import Desk
 from tic_daemon.comparisons.worker import NICE
@@ -218,8 +219,7 @@ def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     worker = process.Worker(1024, lambda: False)
     assert list(worker.ask({"alone": str(tmp_path / "none")}, 60)) == [{"held": ""}]
     assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
-    assert worker._process.stdin is not None
-    worker._process.stdin.close()  # as the end of the daemon does
+    worker._child._in.close()  # as the end of the daemon does
     limit = time.monotonic() + 20
     while worker.alive and time.monotonic() < limit:
         time.sleep(0.02)
@@ -266,7 +266,7 @@ def test_a_process_that_cannot_be_started_holds_up_nobody(bench: Bench, monkeypa
         raise OSError("no process can be made")
 
     with monkeypatch.context() as broken:
-        broken.setattr(process.subprocess, "Popen", refused)
+        broken.setattr(linechild.subprocess, "Popen", refused)
         assert compared(bench.compare(20)) == [], "`watch --once` comes to its end"
     bench.again()
     assert [row.step for row in compared(bench.compare())] == [0]

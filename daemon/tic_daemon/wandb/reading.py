@@ -10,13 +10,9 @@ trainer's own service, to a run or to a mode is left out, and its caches lie in 
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
-import select
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -24,15 +20,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, Self
 
+from tic_daemon import linechild
 from tic_daemon.errors import TicError
+from tic_daemon.linechild import LineChild
 from tic_daemon.wandb.masking import masked
 from tic_daemon.wandb.process_tree import end_tree
 from tic_daemon.wandb.reading_child import HOME
 from tic_daemon.wandb.wire import LINE_BYTES, Asked, Decoder, Ended, Message, WireError
 
 CHILD: Final = "tic_daemon.wandb.reading_child"
-_PIECE: Final = 1 << 16
-_POLL_MS: Final = 200
 
 RETRIES: Final = {
     "WANDB_X_GRAPHQL_RETRY_MAX": "4",
@@ -70,18 +66,11 @@ class ReadingChild:
         self, environ: Mapping[str, str] | None = None, *, stopped: Callable[[], bool] = lambda: False
     ) -> None:
         self._environ = dict(os.environ if environ is None else environ)
-        self._stopped = stopped
         self._home = Path(tempfile.mkdtemp(prefix=HOME))
-        self._errors = (self._home / "errors").open("w+b")
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", CHILD],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, cwd=self._home,
-            env=self._child_environ(), start_new_session=True, bufsize=0,
+        self._child = LineChild(
+            CHILD, environ=self._child_environ(), errors=(self._home / "errors").open("w+b"), most=LINE_BYTES,
+            stopped=stopped, cwd=self._home, end=end_tree,
         )  # fmt: skip
-        assert self._process.stdout is not None  # noqa: S101  a pipe was asked for
-        self._out = self._process.stdout.fileno()
-        os.set_blocking(self._out, False)
-        self._waiting = b""
 
     def __enter__(self) -> Self:
         return self
@@ -92,22 +81,16 @@ class ReadingChild:
     @property
     def pid(self) -> int:
         """Of the child."""
-        return self._process.pid
+        return self._child.pid
 
     @property
     def alive(self) -> bool:
         """Whether it can be asked."""
-        return self._process.poll() is None
+        return self._child.alive
 
     def close(self) -> None:
         """Ends the child and all that it started; removes its directory."""
-        if self._process.poll() is None:
-            end_tree(self._process.pid)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._errors):
-            with contextlib.suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+        self._child.close()
         shutil.rmtree(self._home, ignore_errors=True)
 
     def read(self, asked: Asked, deadline_s: float) -> Iterator[Message]:
@@ -118,77 +101,48 @@ class ReadingChild:
         Raises:
             ReadFailed: the time was up, or the child died; it is ended.
         """
-        assert self._process.stdin is not None  # noqa: S101  a pipe was asked for
         decoder = Decoder()
         left = deadline_s
         try:
-            self._process.stdin.write(asked.to_line())
+            self._child.say(asked.to_line())
             while True:
                 began = time.monotonic()
-                line = self._line(began + left)
+                line = self._child.line(began + left)
                 left -= time.monotonic() - began
                 message = decoder.message(line)
                 yield message
                 if isinstance(message, Ended):
                     return
-        except OSError as error:
-            raise ReadFailed("error", f"the reading process cannot be used: {error}{self._last_words()}") from error
+        except (linechild.Late, linechild.Stopped) as error:
+            late = isinstance(error, linechild.Late)
+            why = "no end after the time that it was given" if late else "the daemon ends"
+            raise self._failed("timeout", f"the reading was ended: {why}") from error
+        except linechild.Died as error:
+            raise self._failed(
+                "error", f"the reading process ended with {error.code}{self._masked(error.words)}"
+            ) from error
+        except linechild.TooLong as error:
+            raise self._failed("error", "a row is longer than can be kept") from error
         except WireError as error:
-            self.close()
-            raise ReadFailed("error", f"the reading process said what is not understood: {error}") from error
+            raise self._failed("error", f"the reading process said what is not understood: {error}") from error
         except GeneratorExit:
             self.close()  # what it still says of this reading would be taken for the next one
             raise
 
-    def _line(self, until: float) -> bytes:
-        poll = select.poll()
-        poll.register(self._out, select.POLLIN | select.POLLHUP)
-        pieces = [self._waiting]
-        held = len(self._waiting)
-        end = self._waiting.find(b"\n")
-        while end < 0:
-            left = until - time.monotonic()
-            if left <= 0 or self._stopped():
-                self.close()
-                why = "no end after the time that it was given" if left <= 0 else "the daemon ends"
-                raise ReadFailed("timeout", f"the reading was ended: {why}")
-            if not poll.poll(min(_POLL_MS, left * 1000)):
-                continue
-            piece = os.read(self._out, _PIECE)
-            if not piece:
-                words = self._last_words()
-                self.close()
-                raise ReadFailed("error", f"the reading process ended with {self._process.returncode}{words}")
-            if (found := piece.find(b"\n")) >= 0:
-                end = held + found
-            pieces.append(piece)
-            held += len(piece)
-            if held > LINE_BYTES:
-                self.close()
-                raise ReadFailed("error", "a row is longer than can be kept")
-        text = b"".join(pieces)
-        self._waiting = text[end + 1 :]
-        return text[:end]
+    def _failed(self, outcome: str, what: str) -> ReadFailed:
+        self.close()
+        return ReadFailed(outcome, what)
 
-    def _last_words(self) -> str:
-        with contextlib.suppress(OSError, ValueError):
-            self._errors.seek(0, os.SEEK_END)
-            self._errors.seek(max(0, self._errors.tell() - 2000))
-            lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-            if lines:
-                key = self._environ.get("WANDB_API_KEY")
-                return f": {masked(lines[-1], [key] if key else [])}"
-        return ""
+    def _masked(self, words: str) -> str:
+        key = self._environ.get("WANDB_API_KEY")
+        return f": {masked(words, [key] if key else [])}" if words else ""
 
     def _child_environ(self) -> dict[str, str]:
         environ = {name: held for name, held in self._environ.items() if name not in _LEFT_OUT}
         for name, held in (RETRIES | MEMORY).items():
             environ.setdefault(name, held)
         home = str(self._home)
-        # Where this program lies is where the child finds it, whatever its working directory.
-        paths = [str(Path(__file__).parents[2]), *map(os.path.abspath, filter(None, sys.path))]
         environ |= {
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
             "WANDB_CACHE_DIR": str(self._home / "cache"),
             "WANDB_DATA_DIR": home,
             "WANDB_DIR": home,
