@@ -7,13 +7,7 @@ WITH newest AS MATERIALIZED (
 ),
 lost AS (SELECT DISTINCT host, root, path FROM newest WHERE run_hint = '' AND NOT gone),
 named AS MATERIALIZED (SELECT host, path, min(run_id) AS run_id, count(DISTINCT run_id) AS runs FROM i_place GROUP BY host, path),
-near AS (
-    SELECT c.host, c.path, arg_max(f.run_id, c.depth) AS run_id, arg_max(f.runs, c.depth) AS runs
-    FROM (SELECT host, path, root, unnest(range(2, len(string_split(path, '/')))) AS depth FROM lost) c
-    JOIN i_run_folder f ON f.host = c.host AND f.dir = array_to_string(string_split(c.path, '/')[1:c.depth], '/')
-    WHERE len(f.dir) >= len(rtrim(c.root, '/'))
-    GROUP BY c.host, c.path
-)
+-- include near_run.sql
 SELECT v.rec_id, CASE WHEN v.kind = 'pairs' THEN NULL WHEN v.run_hint <> '' THEN v.run_hint WHEN n.runs = 1 THEN n.run_id WHEN n.runs IS NULL AND e.runs = 1 THEN e.run_id END AS run_id,
     v.host, v.path, v.line_no, v.kind, v.side, v.key, v.name, v.value, v.secret, v.problem, v.digest, v.modified_at, v.observed_at
 FROM newest v
