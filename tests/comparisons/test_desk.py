@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -23,7 +24,13 @@ from tic_daemon.comparisons.desk import Desk
 from tic_daemon.comparisons.worker import NICE
 from tic_daemon.config import CompareConfig, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
-from tic_daemon.store.comparison_rows import ComparisonSequenceRow, ComparisonTokenRow, TraceBoundaryRow
+from tic_daemon.store.comparison_rows import (
+    ComparisonFileRow,
+    ComparisonSequenceRow,
+    ComparisonTokenRow,
+    ComparisonVersionRow,
+    TraceBoundaryRow,
+)
 
 PAIR = {"rollout_logprobs.pt": dump(SIDE), "trainer_logprobs.pt": dump(OTHER)}
 
@@ -238,7 +245,14 @@ def test_memory_is_bounded_and_that_is_the_reason(tmp_path: Path) -> None:
     bench.close()
 
 
-def test_a_criterions_verdict_is_not_judged_again_for_the_same_bytes(tmp_path: Path) -> None:
+def judged(bench: Bench) -> None:
+    """As if a criterion had judged the only pair: the task says so."""
+    (task,) = bench.tasks().values()
+    bench.rows.append(replace(task, state="judged"))
+    bench.again()
+
+
+def test_a_criterions_verdict_is_not_judged_by_another_one(tmp_path: Path) -> None:
     criterion = tmp_path / "criterion.toml"
     criterion.write_text('metric = "logprob_mae"\nat_most = 0.5\n')
     bench = Bench(tmp_path / "w", compare=CompareConfig(criterion=criterion))
@@ -249,14 +263,90 @@ def test_a_criterions_verdict_is_not_judged_again_for_the_same_bytes(tmp_path: P
     bench.again()
     (second,) = compared(bench.compare())
     assert second.criterion != first.criterion, "nothing had judged it"
-    # As if it had been: the task says so.
-    bench.rows.append(replace(next(iter(bench.tasks().values())), state="judged"))
     criterion.write_text('metric = "logprob_mae"\nat_most = 0.75\n')
-    bench.again()
+    judged(bench)
     assert compared(bench.compare()) == []
     step(bench.root, 0, {**PAIR, "trainer_logprobs.pt": dump(SIDE)})
     assert len(compared(bench.compare())) == 1
     bench.close()
+
+
+def test_a_verdict_hangs_on_what_manifests_say_and_on_what_is_declared(tmp_path: Path) -> None:
+    criterion = tmp_path / "criterion.toml"
+    criterion.write_text('metric = "logprob_mae"\nat_most = 0.5\n')
+    bench = Bench(tmp_path / "w", compare=CompareConfig(criterion=criterion))
+    where = step(bench.root, 0, PAIR, basis="raw")
+    (first,) = compared(bench.compare())
+    judged(bench)
+    assert compared(bench.compare()) == [], "nothing is other than it was"
+    # The same bytes, of which the manifest says something else now.
+    step(bench.root, 0, PAIR, basis="processed")
+    (second,) = compared(bench.compare())
+    assert (first.basis_a, second.basis_a) == ("raw", "processed")
+    assert (second.sha256_a, second.sha256_b, second.task) == (first.sha256_a, first.sha256_b, first.task)
+    assert second.id != first.id and Path(first.report).exists() and second.report != first.report
+    read = [
+        (one.comparison_id, one.role, one.path, one.sha256) for one in bench.rows if isinstance(one, ComparisonFileRow)
+    ]
+    manifest_now = hashlib.sha256((where / "manifest.json").read_bytes()).hexdigest()
+    assert read[-1] == (second.id, "manifest", str(where / "manifest.json"), manifest_now) and len(read) == 2
+    judged(bench)
+    bench.config = Config(bench.root, compare=CompareConfig(criterion=criterion), comparisons=(
+        ComparisonConfig(a="results/{run}/step{step}/rollout_logprobs.pt", b="results/{run}/step{step}/trainer_logprobs.pt",
+                         policy="7", control="cross_stack"),
+    ))  # fmt: skip
+    bench.again()
+    (third,) = compared(bench.compare())
+    assert (third.policy_a, third.basis_a, third.task) == ("7", "processed", first.task)
+    bench.close()
+
+
+def test_a_manifest_that_is_written_while_it_is_compared_is_read_again(bench: Bench) -> None:
+    """The one that was looked at is not the one that the process reads: nothing is told of either."""
+    where = step(bench.root, 0, PAIR, basis="raw")
+    bench.world.look(final=True)
+    asked = Desk._asked
+
+    def late(desk: Desk, pair: Any, stand: Any) -> dict[str, Any]:
+        found = asked(desk, pair, stand)
+        step(bench.root, 0, PAIR, basis="processed")
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Desk, "_asked", late)
+        assert compared(bench.compare()) == []
+    (task,) = bench.tasks().values()
+    assert task.state == "waiting" and f"{where / 'manifest.json'} has SHA-256" in task.why
+    (row,) = compared(bench.compare())
+    assert row.basis_a == "processed"
+
+
+def test_repeats_and_tokens_are_told_with_what_was_read_of_them(bench: Bench) -> None:
+    again = {"r1": [-1.0, -2.0, -3.5], "r2": [-0.5, -0.25]}
+    listed = [{"a": "rollout.pt", "b": "trainer.pt", "repeats_a": ["more.pt"]}]
+    files = {"rollout.pt": dump(SIDE), "trainer.pt": dump(OTHER), "more.pt": dump(again)}
+    where = step(bench.root, 0, files, comparisons=listed)
+    (row,) = compared(bench.compare())
+    read = {
+        (one.role, one.path): one.sha256 for one in bench.rows if isinstance(one, ComparisonFileRow) and one.comparison_id == row.id
+    }  # fmt: skip
+    assert read == {
+        (role, str(where / name)): hashlib.sha256((where / name).read_bytes()).hexdigest()
+        for role, name in (("repeat_a", "more.pt"), ("manifest", "manifest.json"))
+    }
+
+
+def test_segments_give_a_row_for_each_version(bench: Bench) -> None:
+    said = {"r1": [[0, "7"], [1, "8"]], "r2": [[0, "8"]]}
+    step(bench.root, 0, PAIR, policy_segments=said)
+    (row,) = compared(bench.compare())
+    versions = [
+        (one.comparison_id, one.policy, one.valid_tokens, one.mismatched_tokens, one.logprob_mae)
+        for one in bench.rows
+        if isinstance(one, ComparisonVersionRow)
+    ]
+    # r1 is -1 | -2 to -2.5, -3; r2 is -0.5, -0.25: by hand 0/1 and 0.5/4.
+    assert versions == [(row.id, "7", 1, 0, 0.0), (row.id, "8", 4, 1, 0.125)]
 
 
 def test_a_process_that_cannot_be_started_holds_up_nobody(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

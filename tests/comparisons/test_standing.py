@@ -16,17 +16,29 @@ from tic_daemon.scan.events import At, Fault, ProcessSeen
 from tic_daemon.store import restore
 from tic_daemon.store.check import _no_evidence, _verdicts
 from tic_daemon.store.comparison_rows import (
+    ComparisonFileRow,
     ComparisonPart,
     ComparisonRow,
     ComparisonSequenceRow,
     ComparisonTaskRow,
     ComparisonTokenRow,
+    ComparisonVersionRow,
     TraceBoundaryRow,
 )
 from tic_daemon.store.comparison_standing import Made, standing_of
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.publish import Publisher
-from tic_daemon.store.rows import ArtifactRow, AttemptRow, CursorRow, MarkRow, SourceDelta, SourceRow, source_id
+from tic_daemon.store.rows import (
+    ArtifactRow,
+    AttemptRow,
+    CursorRow,
+    MarkRow,
+    ResultFileRow,
+    ResultRow,
+    SourceDelta,
+    SourceRow,
+    source_id,
+)
 from tic_daemon.store.snapshot import read_manifest
 from tic_daemon.store.writer import Writer
 
@@ -220,8 +232,11 @@ def test_what_is_compared_anew_is_no_evidence_until_it_is(writer: Writer) -> Non
         return con.execute(sql, [own.id]).fetchall()[0]
 
     assert shown() == ("pass", True, "")
+    writer.commit([], compared=[replace(task, content="one:words:another criterion", state="waiting")])
+    assert shown() == ("pass", True, ""), "of the same files, of which the same is said"
+    said = ("inconclusive", False, "what is said of it is another: it is to be judged anew")
     writer.commit([], compared=[replace(task, content="one:other words", state="waiting")])
-    assert shown() == ("pass", True, ""), "of the same files"
+    assert shown() == said
     anew = ("inconclusive", False, "its files are to be compared anew")
     for state in ("waiting", "running", "failed"):  # its tokens, say, are others: no side is
         writer.commit([], compared=[replace(task, content="other:words", state=state)])
@@ -230,6 +245,63 @@ def test_what_is_compared_anew_is_no_evidence_until_it_is(writer: Writer) -> Non
     assert shown() == anew, "nor while the new ones are not there"
     writer.commit([], compared=[task])
     assert shown() == ("pass", True, "")
+
+
+def test_what_is_no_more_as_it_was_read_counts_no_more(writer: Writer) -> None:
+    """A manifest and tokens take the verdict away, a repeat the floor of its side alone."""
+
+    def artifact(name: str, sha256: str, state: str = "verified") -> ArtifactRow:
+        return ArtifactRow("h", "/w/e", "/w/e/beside.json", f"/w/e/{name}.pt", sha256=sha256, state=state, run="e")
+
+    def manifest(digest: str, present: bool = True) -> ResultFileRow:
+        return ResultFileRow("h", "/w/e", "/w/e/beside.json", "manifest", digest=digest, present=present)
+
+    names = {"ba": "a", "bb": "b", "tokens": "t", "again-a": "c", "again-b": "d"}
+    files = {name: artifact(name, sha256 * 64) for name, sha256 in names.items()}
+    own = row(
+        "e", 11, NOON, side_a=files["ba"].path, side_b=files["bb"].path, sha256_a="a" * 64, sha256_b="b" * 64, floor_a=0.25,
+        floor_b=0.5, logprob_mae=2.0, noise=("beyond",), manifest="/w/e/beside.json",
+    )  # fmt: skip
+    parts = [
+        ComparisonFileRow(own.id, role, files[name].path, files[name].sha256)
+        for role, name in (("tokens", "tokens"), ("repeat_a", "again-a"), ("repeat_b", "again-b"))
+    ]
+    writer.commit(
+        [],
+        results=[*files.values(), manifest("m" * 64)],
+        compared=[own, *parts, ComparisonFileRow(own.id, "manifest", "/w/e/beside.json", "m" * 64)],
+    )
+    con = writer.reader_cursor()
+    sql = "SELECT state, changed, floor_a, floor_b, noise_ratio, noise FROM comparisons WHERE comparison_id = ?"
+
+    def after(*rows: ResultRow) -> tuple[Any, ...]:
+        """What is shown once this is told; and then all is as before."""
+        writer.commit([], results=list(rows))
+        found = con.execute(sql, [own.id]).fetchall()[0]
+        writer.commit([], results=[*files.values(), manifest("m" * 64)])
+        return found
+
+    whole = ("pass", "", 0.25, 0.5, 4.0, ["beyond"])
+    assert after() == whole
+    assert after(manifest("n" * 64))[:2] == ("inconclusive", "its manifest is another since")
+    assert after(manifest("", present=False))[1] == "its manifest is gone since"
+    assert after(artifact("tokens", "x" * 64, "changed"))[:2] == ("inconclusive", "the file of tokens is changed since")
+    assert after(artifact("tokens", "x" * 64))[1] == "the file of tokens is another since"
+    lost = "repeat /w/e/again-b.pt is changed since: the floor of its side does not count"
+    assert after(artifact("again-b", "x" * 64, "changed")) == ("pass", "", 0.25, None, None, ["beyond", lost])
+    assert after(artifact("again-a", "", "missing"))[2:5] == (None, 0.5, None)
+    assert after() == whole
+
+
+def test_figures_of_each_policy_version(writer: Writer) -> None:
+    own = row("e", 12, NOON, policy=None)
+    versions = [ComparisonVersionRow(own.id, "7", 3, 1, 0.5), ComparisonVersionRow(own.id, "8", 5, None, None)]
+    writer.commit([], compared=[own, *versions])
+    found = writer.reader_cursor().execute(
+        "SELECT run_id, step, policy, valid_tokens, mismatched_tokens, logprob_mae FROM comparison_versions"
+        " WHERE comparison_id = ? ORDER BY policy", [own.id],
+    )  # fmt: skip
+    assert found.fetchall() == [("e", 12, "7", 3, 1, 0.5), ("e", 12, "8", 5, None, None)]
 
 
 def test_a_control_group_of_copies_or_of_numbers_that_are_none_rules_out_nothing(writer: Writer) -> None:
@@ -292,6 +364,7 @@ def test_several_comparisons_of_one_pair_show_the_newest_alone(writer: Writer, t
 
 def test_a_store_made_again_from_its_snapshot_has_them_all(writer: Writer, tmp_path: Path) -> None:
     parts: list[ComparisonPart] = [
+        ComparisonFileRow("s" * 16, "manifest", "/w/s/m.json", "f" * 64), ComparisonVersionRow("s" * 16, "7", 3, 1, 0.5),
         ComparisonSequenceRow("s" * 16, "r", 3, 1, strip=(0, 1), strip_valid=(2, 1)), ComparisonTokenRow("s" * 16, "r", 2, value_a=-0.0),
         TraceBoundaryRow("s" * 16, 0, "r", "b", "all", "differs", shape=(2, 3), first_index=(1, 0)),
     ]  # fmt: skip
@@ -313,6 +386,7 @@ def test_a_store_made_again_from_its_snapshot_has_them_all(writer: Writer, tmp_p
             "comparisons",
             "comparison_sequences",
             "comparison_tokens",
+            "comparison_versions",
             "trace_boundaries",
             "comparison_queue",
         ):

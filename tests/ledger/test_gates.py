@@ -20,10 +20,10 @@ from tic_daemon.ledger import closure, criterion, gates
 from tic_daemon.ledger.canon import canonical
 from tic_daemon.ledger.entries import EVIDENCE, Entry, as_json, complaint, parse
 from tic_daemon.scan.events import At, Fault, Mismatch
-from tic_daemon.store.comparison_rows import ComparisonRow
+from tic_daemon.store.comparison_rows import ComparisonFileRow, ComparisonRow
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
-from tic_daemon.store.rows import ArtifactRow, ConfigRow, CursorRow, MarkRow, SourceDelta
+from tic_daemon.store.rows import ArtifactRow, ConfigRow, CursorRow, MarkRow, ResultFileRow, SourceDelta
 from tic_daemon.store.writer import Writer
 
 MAE = 'metric = "logprob_mae"\nat_most = 0.1\ngoal = "cross_stack"\ngate = "zero_update"\ncell = "replay"\n'
@@ -87,9 +87,9 @@ class World:
         self.say("candidate", candidate=found.sha256, run_id=run, target=parent, body=body)
         return found.sha256
 
-    def compare(self, run: str, label: str, sha_: str, policy: str | None = "1", **changes: Any) -> str:
+    def compare(self, run: str, label: str, sha_: str, policy: str | None = "1", name: str = "", **changes: Any) -> str:
         """A judged comparison; its evidence's id, or ""."""
-        name = uuid.uuid4().hex[:16]
+        name = name or uuid.uuid4().hex[:16]
         row = ComparisonRow(
             "node7", "/jobs", name, name, run=run, run_how="manifest", step=1, policy=policy, input="tokens7",
             manifest="/jobs/m.json", kind="tokens", goal="cross_stack", intervention="none", side_a=f"/jobs/a{name}",
@@ -302,6 +302,29 @@ def test_a_file_that_changes_takes_a_pass_away_and_no_failure(world: World) -> N
         cell = "zero_update/replay" if text == BITWISE else "module/forward"
         assert world.cell(own, cell)[0] == state
     assert world.cell(own, "zero_update/replay")[2] == "file A is changed since"
+
+
+def test_a_manifest_that_is_written_anew_takes_a_pass_away_and_no_failure(world: World) -> None:
+    run = world.run()
+    own = world.candidate(run)
+
+    def manifest(digest: str) -> None:
+        found = ResultFileRow("node7", "/jobs", path, "manifest", digest=sha(digest), run=run)
+        world.writer.commit([], results=[found])
+
+    for text, label, state in ((BITWISE, "PASS", "inconclusive"), (MODULE, "FAIL", "fail")):
+        path, name = f"/jobs/{uuid.uuid4().hex}.json", uuid.uuid4().hex[:16]
+        frozen = world.freeze(text)
+        manifest("written before the row of evidence, after the comparison")
+        world.writer.commit([], compared=[ComparisonFileRow(name, "manifest", path, sha("as read"))])
+        evidence = world.compare(run, label, frozen, name=name, manifest=path)
+        assert world.ask("SELECT manifest_sha256 FROM ledger WHERE id = ?", [evidence]) == [(sha("as read"),)]
+        cell = "zero_update/replay" if text == BITWISE else "module/forward"
+        assert world.cell(own, cell)[0] == state
+        manifest("as read")
+        assert world.cell(own, cell)[0] == label.lower()
+    manifest("again")
+    assert world.cell(own, "module/forward")[0] == "fail"
 
 
 def test_each_policy_version_has_its_own_cell(world: World) -> None:

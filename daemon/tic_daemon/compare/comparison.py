@@ -70,6 +70,15 @@ class Declared:
     proved: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A file that a comparison hangs on and that is none of its sides. `role`: tokens, repeat_a, repeat_b, manifest."""
+
+    role: str
+    path: str
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """All that one comparison found. `id` is the same for the same files, declarations and program."""
@@ -91,6 +100,18 @@ class Comparison:
     through: Mapping[str, Any]
     floors: tuple[Floor | None, Floor | None] = (None, None)
     update: Update | None = None
+    tokens_sha256: str = ""
+
+    @property
+    def beside(self) -> tuple[Beside, ...]:
+        """What was read besides the two sides' files, as it was then."""
+        found = [Beside("tokens", str(self.declared.tokens), self.tokens_sha256)] if self.tokens_sha256 else []
+        manifests = [(own.source, own.digest) for own in (self.claims_a, self.claims_b) if own.source]
+        for letter, own in zip("ab", self.floors, strict=True):
+            if own is not None:
+                found += [Beside(f"repeat_{letter}", path, sha256) for path, sha256 in own.files[1:]]
+                manifests += own.manifests
+        return tuple(dict.fromkeys([*found, *(Beside("manifest", path, sha256) for path, sha256 in manifests)]))
 
     @property
     def made_at(self) -> datetime | None:
@@ -148,8 +169,10 @@ def compare(
         left, right = _sides(first, second)
         claims_a, claims_b = claims(left, manifests[0]), claims(right, manifests[1])
         _no_contradiction(declared, claims_a, claims_b)
+        tokens = ""
         if declared.tokens is not None:
-            left, right = _with_tokens(left, right, stack.enter_context(Opened(declared.tokens)))
+            file = stack.enter_context(Opened(declared.tokens))
+            left, right, tokens = *_with_tokens(left, right, file), file.sha256()
         left, right = _with_segments(left, claims_a), _with_segments(right, claims_b)
         alignment = align(left, right)
         if aligned is not None:
@@ -162,6 +185,8 @@ def compare(
         moved = update(declared.early, left, right, (claims_a, claims_b), figures) if declared.early else None
         first.unchanged()
         second.unchanged()
+        if declared.tokens is not None:
+            file.unchanged()
     bound = criterion(declared.criterion) if declared.criterion is not None else None
     through = {
         "criterion": bound.sha256 if bound else None,
@@ -181,7 +206,7 @@ def compare(
     )
     return Comparison(
         _id(left, right, declared, claims_a, claims_b, through), left, right, claims_a, claims_b, declared, alignment,
-        figures, shown, bound, not_planted, facts, verdict, inputs, through, (floors[0], floors[1]), moved,
+        figures, shown, bound, not_planted, facts, verdict, inputs, through, (floors[0], floors[1]), moved, tokens,
     )  # fmt: skip
 
 

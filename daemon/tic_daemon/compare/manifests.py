@@ -8,10 +8,11 @@ What no manifest says is None, and never filled in. The keys are in docs/referen
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +55,7 @@ class Claims:
         captures, forwards: how often a Graph was captured, and how many forward steps ran.
         segments: by request, from which response position on each policy version sampled.
         criterion: SHA-256 of the criterion that was frozen with the run, or "".
+        digest: SHA-256 of the manifest as it was read, or "".
     """
 
     source: str = ""
@@ -81,6 +83,7 @@ class Claims:
     captures: int | None = None
     forwards: int | None = None
     segments: Mapping[str, Segments] | None = None
+    digest: str = ""
 
     @property
     def zeros_proved(self) -> bool:
@@ -115,12 +118,13 @@ def claims_of(name: str, size: int, sha256: str, manifest: Path | None = None) -
     own = path.with_name(path.name + ".meta.json")
     shared = manifest if manifest is not None and manifest != own else path.parent / "manifest.json"
     if own.exists():
-        return _claims(file, str(own), _load(own), {})
+        entry, digest = _load(own)
+        return replace(_claims(file, str(own), entry, {}), digest=digest)
     if not shared.exists():
         return Claims()
-    whole = _load(shared)
-    entry = _entry(whole, shared.parent, path)
-    return Claims() if entry is None else _claims(file, str(shared), entry, whole)
+    whole, digest = _load(shared)
+    named = _entry(whole, shared.parent, path)
+    return Claims() if named is None else replace(_claims(file, str(shared), named, whole), digest=digest)
 
 
 def _entry(whole: Mapping[str, Any], directory: Path, path: Path) -> Mapping[str, Any] | None:
@@ -136,17 +140,19 @@ def _entry(whole: Mapping[str, Any], directory: Path, path: Path) -> Mapping[str
     return None
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> tuple[dict[str, Any], str]:
+    """What it says, and the SHA-256 of the bytes that say it."""
     with Opened(path) as file:
         if file.size > MAX_BYTES:
             raise CompareError(f"{path} has {file.size} bytes: no manifest")
+        data = file.read(0, file.size)
         try:
-            found = json.loads(file.read(0, file.size))
+            found = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise CompareError(f"{path} is no JSON: {error}", "it may not be written to its end yet") from error
     if not isinstance(found, dict):
         raise CompareError(f"{path} is no JSON object")
-    return found
+    return found, hashlib.sha256(data).hexdigest()
 
 
 def _claims(file: _File, source: str, entry: Mapping[str, Any], whole: Mapping[str, Any]) -> Claims:

@@ -21,6 +21,8 @@ from tic_daemon.compare.sides import Side
 
 METRICS: Final = ("logprob_mae", "logprob_max", "probability_mae")
 
+_Read = tuple[tuple[str, str], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Floor:
@@ -33,6 +35,7 @@ class Floor:
         valid: valid tokens of a pair.
         shown: each repeat has a receipt of its own.
         undefined: why there is no floor, or "".
+        files: path and SHA-256 of each file as it was read; `manifests` the same of what names them.
     """
 
     side: str
@@ -43,6 +46,8 @@ class Floor:
     valid: int
     shown: bool
     undefined: str
+    files: tuple[tuple[str, str], ...] = ()
+    manifests: tuple[tuple[str, str], ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -65,30 +70,34 @@ def floor(name: str, part: str, paths: Sequence[Path]) -> Floor:
         readings = [stack.enter_context(Reading(path)) for path in paths]
         sides = [_own(reading, part) for reading in readings]
         said = [claims(side) for side in sides]
+        read = (
+            tuple((side.path, side.sha256) for side in sides),
+            tuple((claim.source, claim.digest) for claim in said if claim.source),
+        )
         copies = [
             f"{one.path} and {other.path} are one thing: a copy, or one receipt"
             for (one, first), (other, second) in combinations(zip(sides, said, strict=True), 2)
             if _copied(one.sha256 == other.sha256, first.receipt, second.receipt)
         ]
         if copies:
-            return _none(name, len(paths), copies[0])
+            return _none(name, read, copies[0])
         found = [(align(one, other), one, other) for one, other in combinations(sides, 2)]
         unlike = next((alignment.differs[0] for alignment, _one, _other in found if alignment.differs), "")
         if unlike or _several(said):
-            return _none(name, len(paths), unlike or "the repeats are of different policy versions, inputs or bases")
+            return _none(name, read, unlike or "the repeats are of different policy versions, inputs or bases")
         figures = [measure(one, other, alignment) for alignment, one, other in found]
         for reading in readings:
             reading.unchanged()
     every = [own for own in figures if own is not None]
     if len(every) < len(figures):
-        return _none(name, len(paths), "nothing was compared")
+        return _none(name, read, "nothing was compared")
     metrics = {metric: _largest([own.metrics[metric] for own in every]) for metric in METRICS}
     mismatched = [own.mismatched for own in every]
     most = None if any(one is None for one in mismatched) else max(one or 0 for one in mismatched)
     receipts = {claim.receipt for claim in said}
     shown = None not in receipts and len(receipts) == len(said)
     bad = next((own.undefined["logprob_mae"] for own in every if own.metrics["logprob_mae"] is None), "")
-    return Floor(name, len(paths), len(every), most, metrics, every[0].valid, shown, bad)
+    return Floor(name, len(paths), len(every), most, metrics, every[0].valid, shown, bad, *read)
 
 
 def _copied(equal_files: bool, first: Receipt | None, second: Receipt | None) -> bool:
@@ -114,8 +123,8 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return None if any(value is None for value in values) else max(value or 0.0 for value in values)
 
 
-def _none(name: str, repeats: int, why: str) -> Floor:
-    return Floor(name, repeats, 0, None, dict.fromkeys(METRICS), 0, False, why)
+def _none(name: str, read: tuple[_Read, _Read], why: str) -> Floor:
+    return Floor(name, len(read[0]), 0, None, dict.fromkeys(METRICS), 0, False, why, *read)
 
 
 def says(a: Floor | None, b: Floor | None, mismatched: int | None, value: float | None) -> list[str]:

@@ -21,7 +21,7 @@ class Asked:
     Attributes:
         id: of the comparison that comes of it. content: what it hangs on.
         manifests: that name the two files; "".
-        sha256: of files that are verified, by path: other bytes are another comparison.
+        sha256: of files that are verified and of manifests, by path: other bytes are another comparison.
         reports: directory of reports; "": none is written.
     """
 

@@ -7,7 +7,8 @@
 
 The queue is what pairs there are without those that are done with the same content; so it survives any end, and what is
 done is never done again. A file that crashes the process or cannot be read is a failure with its reason, tried again
-when a file of it changes. What a criterion has judged is not judged again while the compared bytes are the same.
+when a file of it changes. What a criterion has judged is not judged by another one while the compared bytes, what is
+declared and what manifests say of them are the same: a threshold that is chosen afterwards can always pass.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import Any, Final
 import duckdb
 
 from tic_daemon.comparisons import wire
-from tic_daemon.comparisons.files import READY, Contents, Stand
+from tic_daemon.comparisons.files import READY, Contents, Stand, compared
 from tic_daemon.comparisons.pair import Pair, digest
 from tic_daemon.comparisons.pairing import ALONE, Known, names_side, pairs, pattern, unpaired
 from tic_daemon.comparisons.process import Stopped, TooSlow, Worker, WorkerDied
@@ -241,14 +242,14 @@ class Desk:
                 self._tell(self._task(pair, stand.state, stand.why))
             return False
         if before is not None and over:
-            same_bytes = before.content.partition(":")[0] == stand.bytes
             # What failed under other limits than today's may well do now.
             same = (
                 (self._failed(stand.content), f"{stand.content}{_ONCE}")
                 if before.state == "failed"
                 else (stand.content,)
             )
-            if before.content in same or (before.state == "judged" and same_bytes):
+            judged = before.state == "judged" and compared(before.content) == stand.compared
+            if before.content in same or judged:
                 return False
         self._tell(self._task(pair, "waiting", "its turn comes", stand.content))
         return True
@@ -386,11 +387,10 @@ class Desk:
         self._tell(replace(running, state="failed", why=why, content=content))
 
     def _asked(self, pair: Pair, stand: Stand) -> dict[str, Any]:
-        by_path = self._contents.by_path
         return {
             "pair": asdict(pair), "id": digest(pair.task, stand.content), "content": stand.content,
             "manifests": (self._contents.manifest_of(pair.a), self._contents.manifest_of(pair.b or pair.a)),
-            "sha256": {path: by_path[path].sha256 for path in pair.files if path in by_path},
+            "sha256": self._contents.hashes(pair),
             "reports": str(self._reports),
         }  # fmt: skip
 

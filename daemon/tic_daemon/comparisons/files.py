@@ -32,16 +32,22 @@ _FILES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Whether a pair can be compared now. `content` is "BYTES:DECLARATION": hashes of what it hangs on."""
+    """Whether a pair can be compared now. `content` is "BYTES:SAID:CRITERION": hashes of the files that are compared,
+    of what is declared and what manifests say of them, and of what judges them."""
 
     state: str
     why: str = ""
     content: str = ""
 
     @property
-    def bytes(self) -> str:
-        """Of the files that are compared alone."""
-        return self.content.partition(":")[0]
+    def compared(self) -> str:
+        """The content without its criterion."""
+        return compared(self.content)
+
+
+def compared(content: str) -> str:
+    """What of a content was compared, and is there to be judged."""
+    return ":".join(content.split(":")[:2])
 
 
 class Contents:
@@ -107,7 +113,8 @@ class Contents:
         beside = [self._beside(path) for path in (pair.criterion, pair.planted) if path]
         manifests = sorted({by_path[path].manifest for path in pair.files if path in by_path})
         digests = [self.manifests[path].digest for path in manifests if path in self.manifests]
-        return Stand(READY, "", f"{digest(COMPARATOR, files)}:{digest(pair.declaration, beside, digests)}")
+        said = digest(pair.declaration, digests)
+        return Stand(READY, "", f"{digest(COMPARATOR, files)}:{said}:{digest(*beside)}")
 
     def root_of(self, path: str) -> str:
         """The watched directory that a path lies in; ""."""
@@ -119,6 +126,12 @@ class Contents:
         row = self.by_path.get(path)
         control = self.manifests.get(row.manifest) if row is not None else None
         return control.path if control is not None and control.kind in ("manifest", "meta") else ""
+
+    def hashes(self, pair: Pair) -> dict[str, str]:
+        """SHA-256 of all of its files that were verified, and of the manifests that name them, by path."""
+        rows = [self.by_path[path] for path in pair.files if path in self.by_path]
+        read = [self.manifests[row.manifest] for row in rows if row.manifest in self.manifests]
+        return {row.path: row.sha256 for row in rows} | {row.path: row.digest for row in read}
 
     def _file(self, path: str, pair: Pair, by_path: Mapping[str, ArtifactRow], *, final: bool) -> Stand:
         row = by_path.get(path)

@@ -92,12 +92,14 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
         return _traces(asked, ask, began)
     for side in (found.a, found.b):
         _verified(asked, side.path, side.sha256)
+    for one in found.beside:
+        _verified(asked, one.path, one.sha256)
     sides = produced(found.claims_a, asked.pair.a), produced(found.claims_b, asked.pair.b or asked.pair.a)
     where = made_of(asked, sides, found.agreed("run"), found.agreed("step"))
     found = judged_again(found, *ask({**where, "judging": judging(found)}))
     report = _report(asked, reporting.dumped(found))
     row = rows.comparison(asked, found, sides, report, time.monotonic() - began)
-    return row, [*watch.kept.sequences, *watch.kept.tokens]
+    return row, [*rows.beside(asked.id, found), *watch.kept.sequences, *watch.kept.tokens]
 
 
 def _traces(asked: Asked, ask: Standings, began: float) -> Rows:

@@ -56,8 +56,8 @@ class Pair:
 
     @property
     def declaration(self) -> str:
-        """All of it that decides the result besides the contents of files."""
+        """All of it that decides the result besides the contents of files and the criterion."""
         said = asdict(self)
-        for key in ("host", "root", "run_how", "refused"):
+        for key in ("host", "root", "run_how", "refused", "criterion", "planted"):
             del said[key]
         return json.dumps(said, sort_keys=True)

@@ -13,7 +13,12 @@ from tic_daemon.compare.probes import Probe, Trace
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.comparisons.asked import Asked, Produced
 from tic_daemon.evidence.judge import Standing
-from tic_daemon.store.comparison_rows import ComparisonRow, TraceBoundaryRow
+from tic_daemon.store.comparison_rows import (
+    ComparisonFileRow,
+    ComparisonRow,
+    ComparisonVersionRow,
+    TraceBoundaryRow,
+)
 
 BOUNDARIES: Final = 5000
 AGREEING: Final = 200
@@ -64,6 +69,13 @@ def comparison(
         "took_s": round(took_s, 3),
     }
     return ComparisonRow(**{**_heading(asked, sides, report), **values})
+
+
+def beside(comparison_id: str, found: Comparison) -> list[ComparisonFileRow | ComparisonVersionRow]:
+    """What it hangs on besides its sides, and its figures by version of the policy."""
+    files = [ComparisonFileRow(comparison_id, one.role, one.path, one.sha256) for one in found.beside]
+    versions = found.signs.versions if found.signs is not None else {}
+    return [*files, *(ComparisonVersionRow(comparison_id, name, *own) for name, own in versions.items())]
 
 
 def _heading(asked: Asked, sides: tuple[Produced, Produced], report: str) -> Values:

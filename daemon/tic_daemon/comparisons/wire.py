@@ -17,16 +17,26 @@ from datetime import datetime
 from typing import Any, Final
 
 from tic_daemon.store.comparison_rows import (
+    ComparisonFileRow,
     ComparisonPart,
     ComparisonRow,
     ComparisonSequenceRow,
     ComparisonTokenRow,
+    ComparisonVersionRow,
     TraceBoundaryRow,
 )
 
 Message = dict[str, Any]
 _CLASSES: Final[dict[str, Any]] = {
-    cls.__name__: cls for cls in (ComparisonRow, ComparisonSequenceRow, ComparisonTokenRow, TraceBoundaryRow)
+    cls.__name__: cls
+    for cls in (
+        ComparisonRow,
+        ComparisonFileRow,
+        ComparisonVersionRow,
+        ComparisonSequenceRow,
+        ComparisonTokenRow,
+        TraceBoundaryRow,
+    )
 }
 _TIMES: Final = {
     name: [place for place, field in enumerate(fields(cls)) if "datetime" in str(field.type)]

@@ -1,7 +1,7 @@
 """Comparisons as rows of the store: frozen values, one class a table, fields in the table's order.
 
-Meaning of the fields: schema/012_comparisons.sql. A comparison, its sequences, tokens and boundaries, and the task that
-is done with them are told together and committed together.
+Meaning of the fields: schema/012_comparisons.sql and 015_comparison_parts.sql. A comparison, all that belongs to it,
+and the task that is done with them are told together and committed together.
 """
 
 from __future__ import annotations
@@ -183,6 +183,27 @@ class ComparisonSequenceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonFileRow:
+    """A file that it hangs on besides its sides: table comparison_file."""
+
+    comparison_id: str
+    role: str
+    path: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonVersionRow:
+    """Its figures for one version of the policy: table comparison_version."""
+
+    comparison_id: str
+    policy: str
+    valid_tokens: int | None = None
+    mismatched_tokens: int | None = None
+    logprob_mae: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonTokenRow:
     """One of its tokens: table comparison_token."""
 
@@ -229,6 +250,8 @@ class TraceBoundaryRow:
     vocab_logsoftmax_max: float | None = None
 
 
-ComparisonPart = ComparisonSequenceRow | ComparisonTokenRow | TraceBoundaryRow
+ComparisonPart = (
+    ComparisonFileRow | ComparisonVersionRow | ComparisonSequenceRow | ComparisonTokenRow | TraceBoundaryRow
+)
 ComparisonTold = ComparisonTaskRow | ComparisonRow | ComparisonPart
 """What tic_daemon/comparisons tells; in the order in which it was told."""

@@ -68,12 +68,15 @@ WITH bound AS (
     SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
     QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq) = 1
 ),
-manifest AS (SELECT host, path, arg_max(digest, rec_id) AS digest FROM result_file GROUP BY host, path)
-SELECT c.id, b.candidate, c.run_id, c.step, c.policy, c.input, c.criterion, c.label, c.reason, m.digest, c.host,
-    c.side_a, c.size_a, c.sha256_a, c.side_b, c.size_b, c.sha256_b
+manifest AS (SELECT host, path, arg_max(digest, rec_id) AS digest FROM result_file GROUP BY host, path),
+-- As the comparison read it: it may have been written anew since.
+read AS (SELECT DISTINCT comparison_id, path, sha256 FROM comparison_file WHERE role = 'manifest')
+SELECT c.id, b.candidate, c.run_id, c.step, c.policy, c.input, c.criterion, c.label, c.reason,
+    coalesce(r.sha256, m.digest), c.host, c.side_a, c.size_a, c.sha256_a, c.side_b, c.size_b, c.sha256_b
 FROM i_comparison c
 JOIN bound b ON b.run_id = c.run_id
 LEFT JOIN manifest m ON m.host = c.host AND m.path = c.manifest
+LEFT JOIN read r ON r.comparison_id = c.id AND r.path = c.manifest
 ANTI JOIN (SELECT target, candidate FROM ledger_row WHERE kind = 'evidence') l
     ON l.target = c.id AND l.candidate = b.candidate
 WHERE c.kind = 'tokens' AND c.plant = ''

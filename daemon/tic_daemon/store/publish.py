@@ -60,6 +60,8 @@ GROWING = {
     "result_gap": "rec_id",
     "comparison_task": "rec_id",
     "comparison": "rec_id",
+    "comparison_file": "rec_id",
+    "comparison_version": "rec_id",
     "comparison_sequence": "rec_id",
     "comparison_token": "rec_id",
     "trace_boundary": "rec_id",

@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from tic_daemon.store.columns import STAMP, column
 from tic_daemon.store.comparison_rows import (
+    ComparisonFileRow,
     ComparisonRow,
     ComparisonSequenceRow,
     ComparisonTaskRow,
     ComparisonTokenRow,
+    ComparisonVersionRow,
     TraceBoundaryRow,
 )
 from tic_daemon.store.rows import (
@@ -114,6 +116,10 @@ NUMBERED_INSERTS = {
     ComparisonRow: _statement("comparison", ComparisonRow, _names(ComparisonRow), numbered=True),
     ComparisonSequenceRow: _statement(
         "comparison_sequence", ComparisonSequenceRow, _names(ComparisonSequenceRow), numbered=True
+    ),
+    ComparisonFileRow: _statement("comparison_file", ComparisonFileRow, _names(ComparisonFileRow), numbered=True),
+    ComparisonVersionRow: _statement(
+        "comparison_version", ComparisonVersionRow, _names(ComparisonVersionRow), numbered=True
     ),
     ComparisonTokenRow: _statement("comparison_token", ComparisonTokenRow, _names(ComparisonTokenRow), numbered=True),
     TraceBoundaryRow: _statement("trace_boundary", TraceBoundaryRow, _names(TraceBoundaryRow), numbered=True),

@@ -230,6 +230,14 @@ CREATE OR REPLACE VIEW b_comparison AS
 SELECT * FROM comparison
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_comparison_file AS
+SELECT * FROM comparison_file
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
+CREATE OR REPLACE VIEW b_comparison_version AS
+SELECT * FROM comparison_version
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_comparison_sequence AS
 SELECT * FROM comparison_sequence
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

@@ -21,27 +21,54 @@ WITH made AS MATERIALIZED (
 -- include comparison_standing.sql
 ;
 
--- Each side's file as it looks now, if a manifest names it: whether the bytes that were compared are still the verified ones.
+-- Each file as it looks now, if a manifest names it: whether the bytes that were compared are still the verified ones. The tables
+-- themselves are read: what a view over them costs to be planned is paid by each question.
+CREATE OR REPLACE VIEW i_artifact_now AS
+SELECT host, manifest, path, rec_id, state, nullif(sha256, '') AS sha256 FROM (
+    SELECT * FROM b_artifact QUALIFY row_number() OVER (PARTITION BY host, manifest, path ORDER BY rec_id DESC) = 1
+) WHERE named;
+
 CREATE OR REPLACE VIEW i_comparison_file AS
-SELECT host, path, max(rec_id) AS rec_id, arg_max(state, rec_id) AS state, arg_max(sha256, rec_id) AS sha256,
-    arg_max(kept_sha256, rec_id) AS kept_sha256
-FROM artifacts GROUP BY host, path;
+SELECT host, path, max(rec_id) AS rec_id, arg_max(state, rec_id) AS state, arg_max(sha256, rec_id) AS sha256
+FROM i_artifact_now GROUP BY host, path;
+
+-- What a comparison hangs on besides its sides, and is no more as it was read. A repeat takes the floor of its side away.
+CREATE OR REPLACE VIEW i_comparison_beside AS
+WITH file AS (SELECT * FROM i_comparison_file),
+manifest AS (SELECT host, path, arg_max(digest, rec_id) AS digest, arg_max(present, rec_id) AS present FROM b_result_file GROUP BY host, path),
+looked AS (
+    SELECT c.host, f.comparison_id, f.role, f.path,
+        CASE WHEN f.role = 'manifest' THEN CASE WHEN NOT m.present THEN 'gone' WHEN m.digest <> f.sha256 THEN 'another' END
+             WHEN a.state NOT IN ('verified', 'recorded') THEN a.state WHEN a.sha256 <> f.sha256 THEN 'another' END AS is_now
+    FROM b_comparison_file f
+    JOIN (SELECT DISTINCT host, id FROM b_comparison) c ON c.id = f.comparison_id
+    LEFT JOIN file a ON a.host = c.host AND a.path = f.path
+    LEFT JOIN manifest m ON m.host = c.host AND m.path = f.path
+)
+SELECT host, comparison_id,
+    string_agg(DISTINCT CASE role WHEN 'tokens' THEN 'the file of tokens is ' WHEN 'manifest' THEN 'its manifest is ' END || is_now || ' since', '; ')
+        FILTER (WHERE role IN ('tokens', 'manifest')) AS changed,
+    coalesce(bool_or(role = 'repeat_a'), false) AS floor_a_gone, coalesce(bool_or(role = 'repeat_b'), false) AS floor_b_gone,
+    list(DISTINCT 'repeat ' || path || ' is ' || is_now || ' since: the floor of its side does not count')
+        FILTER (WHERE starts_with(role, 'repeat_')) AS noise
+FROM looked WHERE is_now IS NOT NULL GROUP BY host, comparison_id;
 
 CREATE OR REPLACE VIEW comparisons AS
 WITH file AS MATERIALIZED (SELECT * FROM i_comparison_file),
 -- A step of token exports is compared whole: no single file stands for it.
-whole AS (SELECT host, manifest, bool_and(state IN ('verified', 'recorded')) AS whole FROM artifacts GROUP BY host, manifest),
+whole AS (SELECT host, manifest, bool_and(state IN ('verified', 'recorded')) AS whole FROM i_artifact_now GROUP BY host, manifest),
 marked_one AS MATERIALIZED (
     SELECT DISTINCT substr(target, 12) AS id FROM i_mark
     WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted AND starts_with(target, 'comparison:')
 ),
 standing AS MATERIALIZED (SELECT * FROM i_comparison_standing),
--- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats.
-now AS MATERIALIZED (
-    SELECT host, task, arg_max(split_part(content, ':', 1), rec_id) AS bytes FROM b_comparison_task WHERE content <> '' GROUP BY host, task
-),
+-- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats, and one of
+-- what is declared and what manifests say of them.
+now AS MATERIALIZED (SELECT host, task, arg_max(content, rec_id) AS content FROM b_comparison_task WHERE content <> '' GROUP BY host, task),
 told AS (
-    SELECT c.*, s.attempt, s.admissibility, s.why AS admissibility_reason, coalesce(s.known, false) AS known,
+    SELECT c.* REPLACE (CASE WHEN NOT coalesce(x.floor_a_gone, false) THEN c.floor_a END AS floor_a,
+            CASE WHEN NOT coalesce(x.floor_b_gone, false) THEN c.floor_b END AS floor_b,
+            CASE WHEN x.noise IS NULL THEN c.noise ELSE list_concat(c.noise, list_sort(x.noise)) END AS noise), s.attempt, s.admissibility, s.why AS admissibility_reason, coalesce(s.known, false) AS known,
         s.marked OR c.id IN (SELECT id FROM marked_one) AS marked, a.rec_id AS artifact_a, b.rec_id AS artifact_b,
         concat_ws('; ', CASE WHEN c.reader_a = 'prime-rl' THEN CASE WHEN NOT coalesce(w.whole, false) THEN 'a file of A is not as verified' END
                 WHEN a.path IS NULL AND c.manifest <> '' THEN 'no manifest names file A'
@@ -50,13 +77,17 @@ told AS (
             CASE WHEN c.side_b = c.side_a THEN NULL WHEN b.path IS NULL AND c.manifest <> '' THEN 'no manifest names file B'
                 WHEN b.state NOT IN ('verified', 'recorded') THEN 'file B is ' || b.state || ' since'
                 WHEN b.sha256 <> c.sha256_b THEN 'file B is another since' END,
-            CASE WHEN n.bytes <> split_part(c.content, ':', 1) THEN 'its files are to be compared anew' END) AS changed
+            x.changed,
+            CASE WHEN split_part(n.content, ':', 1) <> split_part(c.content, ':', 1) THEN 'its files are to be compared anew'
+                WHEN split_part(n.content, ':', 2) <> split_part(c.content, ':', 2) THEN 'what is said of it is another: it is to be judged anew'
+                END) AS changed
     FROM i_comparison c
     JOIN standing s ON s.key = c.rec_id
     LEFT JOIN file a ON a.host = c.host AND a.path = c.side_a
     LEFT JOIN file b ON b.host = c.host AND b.path = c.side_b
     LEFT JOIN whole w ON w.host = c.host AND w.manifest = c.manifest
     LEFT JOIN now n ON n.host = c.host AND n.task = c.task
+    LEFT JOIN i_comparison_beside x ON x.host = c.host AND x.comparison_id = c.id
 )
 SELECT c.rec_id, c.id AS comparison_id, c.run_id, c.attempt, c.step, c.policy, c.kind, c.goal, nullif(c.control, '') AS control_group,
     nullif(c.variant, '') AS variant, c.how, c.side_a, c.side_b, nullif(c.part_a, '') AS part_a, nullif(c.part_b, '') AS part_b,
@@ -107,6 +138,11 @@ SELECT c.run_id, c.step, s.comparison_id, s.request, s.valid_tokens, s.mismatche
     s.max_abs, s.max_position, s.mean_abs, s.p50, s.p95, s.p99, s.non_finite, s.prompt_length, s.response_length,
     nullif(s.sample_group, '') AS sample_group, nullif(s.policy, '') AS policy, CASE WHEN len(s.strip) > 0 THEN s.strip END AS strip, s.strip_valid, s.rec_id, s.observed_at
 FROM b_comparison_sequence s JOIN i_comparison c ON c.id = s.comparison_id;
+
+-- Figures of each version of the policy, of comparisons that know versions: of requests that one version sampled, and of segments.
+CREATE OR REPLACE VIEW comparison_versions AS
+SELECT c.run_id, c.step, v.comparison_id, v.policy, v.valid_tokens, v.mismatched_tokens, v.logprob_mae, v.rec_id, v.observed_at
+FROM b_comparison_version v JOIN i_comparison c ON c.id = v.comparison_id;
 
 CREATE OR REPLACE VIEW comparison_tokens AS
 SELECT c.run_id, c.step, t.comparison_id, t.request, t.position, t.why, t.value_a, t.value_b, t.bits_a, t.bits_b, t.difference, t.token_id,

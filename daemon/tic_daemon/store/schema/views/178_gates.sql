@@ -42,6 +42,7 @@ evidence AS MATERIALIZED (
              WHEN e.label = 'PASS' AND e.comparison IS NULL THEN 'its comparison is not in this store'
              WHEN e.label = 'PASS' AND (a.state NOT IN ('verified', 'recorded') OR a.sha256 <> e.sha256_a) THEN 'file A is ' || a.state || ' since'
              WHEN e.label = 'PASS' AND (b.state NOT IN ('verified', 'recorded') OR b.sha256 <> e.sha256_b) THEN 'file B is ' || b.state || ' since'
+             WHEN e.label = 'PASS' AND x.changed <> '' THEN x.changed
              WHEN e.label = 'PASS' AND e.manifest = '' THEN 'no manifest names its files'
              WHEN e.label = '' THEN e.reason
              WHEN e.label = 'PASS' AND NOT coalesce(s.known, false) THEN 'no log of its run was read'
@@ -55,6 +56,7 @@ evidence AS MATERIALIZED (
     LEFT JOIN plane p ON p.target = e.id
     LEFT JOIN file a ON a.host = e.made_on AND a.path = e.side_a
     LEFT JOIN file b ON b.host = e.made_on AND b.path = e.side_b
+    LEFT JOIN i_comparison_beside x ON x.host = e.made_on AND x.comparison_id = e.target
     -- What a later row answers, or a changed criterion, stays in the ledger and leaves the current table.
     WHERE e.id NOT IN (SELECT target FROM b_ledger_row WHERE kind = 'supersede')
       AND e.criterion NOT IN (SELECT criterion FROM b_ledger_row WHERE kind = 'replaced')
