@@ -29,6 +29,7 @@ docs/reference/exit-codes.md.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -213,6 +214,7 @@ def _watch(args: argparse.Namespace) -> int:
             roots, config, layout,
             engine=args.engine, listen=listen, take_over=args.take_over, start=start, ending=ending,
         )  # fmt: skip
+        _collect_seldom()
         if args.once:
             daemon.run_once()
             return ending.exit_code
@@ -223,6 +225,13 @@ def _watch(args: argparse.Namespace) -> int:
             begun=lambda: readiness.tell(args.ready),
         )
         return ending.exit_code
+
+
+def _collect_seldom() -> None:
+    """For a process that reads logs: what is loaded by now stays, and events hold no cycles. Looking for some among
+    them at every 700th took a tenth of a scan's time."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def _conditions(args: argparse.Namespace) -> list[until.Condition]:
