@@ -3,7 +3,8 @@
 The writer's thread calls `note` after each commit: a comparison, and a wake-up of the event loop if somebody waits.
 The rows are read through the public view, once for all who wait and only if somebody does, into a ring of a few
 thousand. A statement prepared for it was tried and is no faster: DuckDB plans the view anew each time, and that is most
-of the cost (about 30 ms with 1.5.6, whatever the number of rows). So readings are paced: at most an eighth of the time.
+of the cost (30 to 70 ms with 1.5.6, whatever the number of rows). So readings are paced: at most an eighth of the time,
+but for some that are rare, which come at once.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tic_daemon.live_run import Limits, Refusal, Runner, first
+from tic_daemon.pace import Pace
 from tic_daemon.store.bounded import Ask, Rows, arrow_body, json_body, taken
 from tic_daemon.store.rows import Progress
 
@@ -28,8 +30,12 @@ SQL = "SELECT * FROM mismatches WHERE rec_id > ? AND rec_id <= ? ORDER BY rec_id
 READ_S = 10.0
 """Deadline of the shared reading."""
 SHARE = 8
-"""A reading that cost t seconds of processor time is followed by none for SHARE * t, and not longer than PAUSE_S."""
+"""A reading that cost t seconds of processor time needs a pause of SHARE * t, at most of PAUSE_S, and some that are
+rare may owe it: pace.py."""
 PAUSE_S = 0.5
+BURST_S = 1.0
+FAILED_S = 1.0
+"""After a reading that failed there is none for so long."""
 KEPT_BODIES = 8
 
 
@@ -76,7 +82,8 @@ class Tail:
         self._origin: int | None = None  # nobody has a position from before this rec_id
         self._ring: _Ring | None = None
         self._reading: asyncio.Future[None] | None = None
-        self._rest_until = 0.0
+        self._pace = Pace(SHARE, 0.0, PAUSE_S, BURST_S)
+        self._failed_until = 0.0
         self._bodies: dict[tuple[int, int, bool], memoryview] = {}
 
     # -- the writer's side
@@ -134,7 +141,7 @@ class Tail:
                 self._reading = asyncio.ensure_future(self._read())
                 self._reading.add_done_callback(self._read_ended)
             reading = self._reading
-            await first(time.monotonic() + READ_S + PAUSE_S, reading, gone)
+            await first(time.monotonic() + READ_S + FAILED_S, reading, gone)
             if gone.done():
                 return None
             if reading.done():
@@ -201,7 +208,8 @@ class Tail:
 
     async def _read(self) -> None:
         """Brings the ring to where the writer stands."""
-        await asyncio.sleep(max(0.0, self._rest_until - time.monotonic()))
+        before = time.monotonic()
+        await asyncio.sleep(max(self._failed_until - before, self._pace.remaining(before)))
         ring, now = self._ring, self._now
         start = self._start(ring, now)
         limits = self._limits
@@ -211,10 +219,11 @@ class Tail:
             return _ring_of(rows, start, now, limits)
 
         began = time.monotonic()
-        self._rest_until = began + 1.0  # if it fails
+        self._failed_until = began + FAILED_S
         read = await self._runner.run(ask, consume, began + READ_S)
         assert read is not None  # noqa: S101  only a client that left makes it None
-        self._rest_until = time.monotonic() + min(PAUSE_S, SHARE * read.cost_s)
+        self._failed_until = 0.0
+        self._pace.done(began, time.monotonic(), read.cost_s)
         extends = ring is not None and start == ring.covers.rec_id and read.floor == start
         self._ring = _joined(ring, read, limits) if ring is not None and extends else read
         self._bodies.clear()

@@ -1,8 +1,9 @@
 """The daemon's main loop: read, scan, commit; and its life from start to a clean end.
 
 One thread does all of it. A tick is: wait for the doorbell, read what has grown, scan it, and commit rows and cursors
-in one transaction. When to commit is `Pace`: at once after a quiet moment, so that a single line shows without delay,
-and at most every 200 to 500 ms under load, since a commit costs about the same whatever it holds.
+in one transaction. When to commit is `Pace`: lines that are rare at once, so that they show without delay, and under
+load every 200 to 500 ms, since a commit costs about the same whatever it holds. All else that this thread does is done
+in pieces, between which a line that waits goes first.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from tic_daemon.comparisons.desk import Desk
 from tic_daemon.config import Config
 from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.listen import Listen
+from tic_daemon.pace import Pace
 from tic_daemon.scan import selftest
 from tic_daemon.scan.events import Fault
 from tic_daemon.scan.rules import RuleSet
@@ -64,6 +66,14 @@ COMMIT_RESERVE_S = 4.0
 """At the end: a commit that finds no space is tried until so much of the time is left."""
 PUBLISH_RESERVE_S = 3.0
 """At the end: the last snapshot leaves so much of the time to the store itself."""
+COMMIT_SHARE = 8
+"""Commits of what logs hold take an eighth of the time at most, where they can."""
+COMMITS_S = (0.2, 0.5)
+"""So far apart are they under load: the shortest and the longest."""
+COMMIT_BURST_S = 1.0
+"""Some that are rare may come closer together."""
+COMMIT_APART_S = 0.1
+"""Lines that are printed together are committed together."""
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.5
@@ -81,31 +91,6 @@ ENV_S = 2.0
 """How long the last look at environment files, and at results, may hold up the end; their mount may hang."""
 SETTLING_S = 12.0
 """With `--once`, results that may still be written are waited for so long; then they are judged as they are."""
-
-
-@dataclass(slots=True)
-class Pace:
-    """When to commit: `fastest_s` after the last commit at the earliest; a line after a quiet moment goes at once.
-
-    Args:
-        fastest_s: shortest time between two commits.
-        slowest_s: longest; approached when commits themselves are slow, so that they take at most an eighth of the
-        time.
-    """
-
-    fastest_s: float = 0.2
-    slowest_s: float = 0.5
-    last: float = float("-inf")
-    interval: float = 0.2
-
-    def remaining(self, now: float) -> float:
-        """Seconds from `now` (monotonic) until rows that wait are due; 0 if they are."""
-        return max(0.0, self.last + self.interval - now)
-
-    def committed(self, now: float, took_s: float) -> None:
-        """Note a commit that ended at `now` and took `took_s`."""
-        self.last = now
-        self.interval = min(self.slowest_s, max(self.fastest_s, 8 * took_s))
 
 
 def utcnow() -> datetime:
@@ -246,7 +231,7 @@ class Daemon:
                 progress=self._writer.progress,
             )
         self._ending = ending or Ending()
-        self._pace = Pace()
+        self._pace = Pace(COMMIT_SHARE, *COMMITS_S, COMMIT_BURST_S, COMMIT_APART_S)
         self._pending: list[SourceDelta] = []
         self._pending_bytes = 0
         self._checkpoints: list[CheckpointRow] = []
@@ -404,7 +389,7 @@ class Daemon:
 
     def _commit(self, *, force: bool = False) -> bool:
         """Commit what waits. A full disk keeps it, says so once a minute, and goes on by itself when there is space."""
-        started = time.monotonic()
+        started, worked = time.monotonic(), time.thread_time()
         if started < self._full_until and not force:
             return False
         began = self._began or utcnow()
@@ -441,10 +426,11 @@ class Daemon:
         self._spool_at = started
         if not self._room:
             self._follower.wake()  # more of the histories may wait
+        if self._pending:  # what stands beside the logs has a pace of its own, and they do not wait for it
+            now = time.monotonic()
+            self._pace.done(started, now, max(time.thread_time() - worked, (now - started) / 4))
         self._pending, self._pending_bytes, self._began, self._room = [], 0, None, True
         self._checkpoints, self._fault_files, self._result_rows, self._compared = [], [], [], []
-        now = time.monotonic()
-        self._pace.committed(now, now - started)
         self._tell()
         # Here, and not only in quiet moments: under steady load there are none, and what is not checkpointed is memory.
         self._upkeep()
@@ -464,12 +450,18 @@ class Daemon:
             self._record_files.look(_of_record(survey, results=self._watch_results), time.monotonic())
             self._smi_files.look(survey.smi_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
-        self._writer.settle_if_due()
+        self._writer.settle_if_due(pressed=self._pressed)
         if self._desk is not None and self._caught_up:
             self._desk.begin()
         self._exchange.changed(self._writer.derived_version)
-        self._writer.checkpoint_if_due()
+        if not self._pressed():
+            self._writer.checkpoint_if_due()
         self._tell()
+
+    def _pressed(self) -> bool:
+        """Whether a line waits that could be committed now: then what can wait does. Under load there is time between
+        two commits, so that all of it gets its turn."""
+        return not self._pace.remaining(time.monotonic()) and (bool(self._pending) or self._follower.rings())
 
     def _tell(self) -> None:
         if self._live is not None:

@@ -21,7 +21,7 @@ from tests.results.test_archive import OLD, manifest
 from tic_daemon import linechild
 from tic_daemon.comparisons import process
 from tic_daemon.comparisons.desk import Desk
-from tic_daemon.comparisons.worker import NICE
+from tic_daemon.comparisons.worker import AMONG_SESSIONS, NICE
 from tic_daemon.config import CompareConfig, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.store.comparison_rows import (
@@ -226,6 +226,8 @@ def test_the_process_ends_with_whoever_started_it(tmp_path: Path) -> None:
     worker = process.Worker(1024, lambda: False)
     assert list(worker.ask({"alone": str(tmp_path / "none")}, 60)) == [{"held": ""}]
     assert os.getpriority(os.PRIO_PROCESS, worker.pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
+    if (group := Path(f"/proc/{worker.pid}/autogroup")).exists():
+        assert group.read_text().split()[-1] == str(AMONG_SESSIONS)
     worker._child._in.close()  # as the end of the daemon does
     limit = time.monotonic() + 20
     while worker.alive and time.monotonic() < limit:

@@ -304,6 +304,8 @@ def test_rows_come_first_when_deriving_fails(tmp_path: Path, monkeypatch: pytest
     )
     assert not writer._derived.usable()
     writer._derived._retry_at = 0.0
+    writer.settle_if_due(pressed=lambda: True)
+    assert not writer._derived.usable(), "a line goes first"
     writer.settle_if_due()
     assert con.execute("SELECT reason FROM mismatches").fetchall() == [("after the fault",)]
     con.close()

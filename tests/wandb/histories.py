@@ -209,20 +209,23 @@ class Histories:
             self.con.unregister("batch")
         self._rows = {}
 
-    def settle(self, t: float, rebuild: bool = True) -> None:
-        """Writes what was put, and holds everything against everything at time `t`."""
+    def settle(self, t: float, rebuild: bool = True, pressed: bool = False) -> int:
+        """Writes what was put, and holds everything against everything at time `t`. Returns in how many slices."""
         self.flush()
         if rebuild:
             self.derived.rebuild(self.con, at(t))
         self.derived.wandb.note({"wandb_row"})
+        slices = 0
         for _ in range(1000):
-            more = self.derived.wandb.slice(self.con, at(t), self.rec_id)
+            slices += 1
+            more = self.derived.wandb.slice(self.con, at(t), self.rec_id, lambda: pressed)
             self.rec_id += self.derived.wandb.made
             if not more:
                 break
         else:
             raise AssertionError("it never comes to an end")
         self.con.execute("SET VARIABLE now = ?", [at(t)])
+        return slices
 
     def gaps(self, columns: str = "kind, source, first_step, last_step, key, cause", where: str = "true") -> list[Gap]:
         return sorted(self.con.execute(f"SELECT {columns} FROM wandb_gaps WHERE {where}").fetchall(), key=repr)

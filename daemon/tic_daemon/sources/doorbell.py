@@ -43,6 +43,7 @@ class Doorbell:
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._poll = select.poll()
         self._poll.register(self._wake_read, select.POLLIN)
+        self._bell = select.poll()
         if not sys.platform.startswith("linux"):
             self.broken = "no inotify on this system"
             return
@@ -53,6 +54,7 @@ class Doorbell:
             return
         self._libc = libc
         self._poll.register(self._fd, select.POLLIN)
+        self._bell.register(self._fd, select.POLLIN)
 
     def watch(self, directories: Iterable[str]) -> None:
         """Watches exactly these directories (canonical paths) from now on."""
@@ -81,6 +83,10 @@ class Doorbell:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_read, 4096)
         return bool(ready)
+
+    def rings(self) -> bool:
+        """Whether something grew that `drain` has not given yet; never waits."""
+        return bool(self._bell.poll(0))
 
     def wake(self) -> None:
         """Ends `wait` from any thread."""

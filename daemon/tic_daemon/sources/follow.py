@@ -135,6 +135,10 @@ class FileFollower:
             time.sleep(min(rest, timeout))
         return rang or self._clock() >= self._next_due()
 
+    def rings(self) -> bool:
+        """Whether something has grown since the last `poll`; never waits."""
+        return bool(self._hot) or self._bell.rings()
+
     def wake(self) -> None:
         """Ends a `wait` from any thread."""
         self._bell.wake()

@@ -13,13 +13,12 @@ there is. Rows are handed over once; those not committed when the daemon was kil
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Final
 
+from tic_daemon import priority
 from tic_daemon.results.archive import Archive
 from tic_daemon.results.judge import SETTLE_S
 from tic_daemon.results.reports import Claim
@@ -138,8 +137,7 @@ class Results:
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        with suppress(OSError, AttributeError):  # this thread alone, where the system has that (Linux)
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        priority.behind(_NICE)
         due = 0.0
         while self._await(due):
             began = time.monotonic()

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import duckdb
 
-from tic_daemon import __version__
+from tic_daemon import __version__, priority
 from tic_daemon.errors import StoreError
 from tic_daemon.store import migrate
 from tic_daemon.store.columns import EVENT_TABLES
@@ -41,6 +41,7 @@ EVERY_S = 10.0
 FIRST_S = 2.0
 RENEW_S = 30.0
 """With nothing new, the manifest says this often that it still holds."""
+NICE = 10
 REST = 20.0
 """Rests this many times as long as a publication took of a core."""
 GRACE_S = 60.0
@@ -163,6 +164,7 @@ class Publisher:
         return self._current
 
     def _run(self) -> None:
+        priority.behind(NICE)
         rest = min(FIRST_S, self._every_s)
         while not self._stop.wait(rest):
             began = time.thread_time()

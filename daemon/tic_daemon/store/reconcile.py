@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -156,11 +156,18 @@ class Reconciler:
         """Whether something has come that no slice has looked at."""
         return self._present and (self._stale or self._round is not None)
 
-    def slice(self, con: duckdb.DuckDBPyConnection, now: datetime, rec_id: int = 0) -> bool:
+    def slice(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        now: datetime,
+        rec_id: int = 0,
+        pressed: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """One slice of the work, within a transaction. True: more is left, and another should run soon.
 
         Args:
             now: observed_at of what it writes. rec_id: the last one given; `made` says how many it took.
+            pressed: asked between two pieces of it; true ends the slice.
 
         Raises:
             duckdb.Error: a statement failed; the transaction must be rolled back, and `forget` called.
@@ -176,7 +183,7 @@ class Reconciler:
         while self._round is not None:
             if next(self._round, _END) is _END:
                 self._round = None
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or pressed():
                 break
         self._worked += time.thread_time() - began
         self._stale = self._stale or more

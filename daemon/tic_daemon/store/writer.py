@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, fields
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -456,9 +456,23 @@ class Writer:
                 f"the store {self.layout.database} was deleted while this daemon wrote it", "start the daemon again"
             )
 
-    def settle_if_due(self, *, now: bool = False) -> None:
+    def settle_if_due(self, *, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> None:
         """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`, and the
-        ledger to what was compared."""
+        ledger to what was compared.
+
+        Args:
+            pressed: asked between its pieces; true puts off the others until the next call.
+        """
+        pieces: tuple[Callable[[], None], ...] = (
+            self._derive_again, partial(self._settle, now=now), partial(self.note_evidence, now=now),
+            partial(self._reconcile, whole=now, pressed=pressed),
+        )  # fmt: skip
+        for piece in pieces:
+            if pressed():
+                return
+            piece()
+
+    def _derive_again(self) -> None:
         if self._derived.retry_due() and not self._owner.lost:
             try:
                 self._derived.rebuild(self._engine.con, self._memory.observed_at)
@@ -466,6 +480,8 @@ class Writer:
             except StoreError as error:
                 log.error("%s", error)
                 self._derived.failed()
+
+    def _settle(self, *, now: bool) -> None:
         if not self._owner.lost and (self._derived.due() or (now and self._derived.waiting)):
             con = self._engine.con
             try:
@@ -475,8 +491,6 @@ class Writer:
                 self._changes += 1
             except duckdb.Error as error:
                 log.warning("%s", self._failed(error, "the bounds of faults"))
-        self.note_evidence(now=now)
-        self._reconcile(whole=now)
 
     def note_evidence(self, *, now: bool = False) -> None:
         """Rows of the ledger for comparisons that have none: at once after a rest, or `now`. Twenty times as long as it
@@ -494,7 +508,7 @@ class Writer:
             log.warning("%s", error)
         self._judge_after = time.monotonic() + max(JUDGE_S, 20 * (time.monotonic() - began))
 
-    def _reconcile(self, *, whole: bool) -> None:
+    def _reconcile(self, *, whole: bool, pressed: Callable[[], bool]) -> None:
         """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""
         wandb, memory = self._derived.wandb, self._memory
         until = time.monotonic() + (WHOLE_S if whole else 0.0)
@@ -503,7 +517,7 @@ class Writer:
             now = max(_utcnow(), memory.observed_at + timedelta(microseconds=1))
             try:
                 con.execute("BEGIN")
-                wandb.slice(con, now, memory.rec_id)
+                wandb.slice(con, now, memory.rec_id, pressed)
                 if wandb.made:
                     self._derived.after(con, {"mismatch"}, now)
                     con.execute(
