@@ -39,6 +39,7 @@ PROMISED = {
     "checkpoints": "run_id attempt step path host bytes_size modified_at complete observed_at",
     "ledger": "rec_id seq id kind prev_hash row_hash", "criteria": "", "candidates": "", "cases": "", "baselines": "",
     "gates": "candidate_id gate cell state stale cause", "evidence_current": "",
+    "receipt_shards": "run_id shard sha256 state why receipt_sha256",
     "lamps": "store run_id lamp state stale because",
     "artifacts": "rec_id run_id attempt step policy name path host state why bytes_size sha256 expected_size expected_sha256"
     " kept_sha256 manifest modified_at verified_at observed_at",

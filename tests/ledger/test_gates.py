@@ -58,7 +58,6 @@ class World:
         entry = Entry(said.pop("id", uuid.uuid4().hex), kind, moment, "ann", "h", body=body, **said)
         assert complaint(entry) == ""
         self.writer.commit([], ledger=[entry])
-        self.writer.note_evidence(now=True)
         return entry.id
 
     def freeze(self, text: str) -> str:
@@ -89,19 +88,14 @@ class World:
 
     def compare(self, run: str, label: str, sha_: str, policy: str | None = "1", name: str = "", **changes: Any) -> str:
         """A judged comparison; its evidence's id, or ""."""
-        name = name or uuid.uuid4().hex[:16]
-        row = ComparisonRow(
-            "node7", "/jobs", name, name, run=run, run_how="manifest", step=1, policy=policy, input="tokens7",
-            manifest="/jobs/m.json", kind="tokens", goal="cross_stack", intervention="none", side_a=f"/jobs/a{name}",
-            size_a=1, sha256_a=sha(name + "a"), side_b=f"/jobs/b{name}", size_b=2, sha256_b=sha(name + "b"), label=label,
-            reason=f"said {label}", criterion=sha_,
-        )  # fmt: skip
-        self.writer.commit([], compared=[replace(row, **changes)])
-        self.writer.note_evidence(now=True)
-        found = self.ask("SELECT id FROM ledger WHERE kind = 'evidence' AND target = ?", [name])
+        row = replace(compared(run, label, sha_, policy, name), **changes)
+        self.writer.commit([], compared=[row])
+        found = self.ask("SELECT id FROM ledger WHERE kind = 'evidence' AND target = ?", [row.id])
         return str(found[0][0]) if found else ""
 
     def ask(self, sql: str, params: list[Any] | None = None) -> list[tuple[Any, ...]]:
+        """What a view says, once the daemon has written what follows from what was said and compared."""
+        self.writer.note_evidence(now=True)
         con = self.writer.reader_cursor()
         try:
             return con.execute(sql, params or []).fetchall()
@@ -115,6 +109,17 @@ class World:
             [candidate, gate, cell],
         )
         return row
+
+
+def compared(run: str, label: str, sha_: str, policy: str | None = "1", name: str = "") -> ComparisonRow:
+    """A judged comparison."""
+    name = name or uuid.uuid4().hex[:16]
+    return ComparisonRow(
+        "node7", "/jobs", name, name, run=run, run_how="manifest", step=1, policy=policy, input="tokens7",
+        manifest="/jobs/m.json", kind="tokens", goal="cross_stack", intervention="none", side_a=f"/jobs/a{name}",
+        size_a=1, sha256_a=sha(name + "a"), side_b=f"/jobs/b{name}", size_b=2, sha256_b=sha(name + "b"), label=label,
+        reason=f"said {label}", criterion=sha_,
+    )  # fmt: skip
 
 
 def record(run: str) -> Any:

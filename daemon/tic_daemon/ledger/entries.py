@@ -10,7 +10,9 @@ Who may write which kind:
     exemption    people    a change does not touch `gate` (and `cell`): the pass of candidate `target` holds here, too
     baseline     people    a candidate with configuration and result set, reviewed by `body.reviewer` or nobody yet
     case         people    parts of a case record; a later row of the same case adds to it
-    evidence     daemon    a judged comparison; nobody else writes one, so that no pass is ever set by hand
+    evidence     daemon    a judged comparison; or, with its own `gate` and `cell`, how a run ended, which image its
+                           workers show, what a pair of arms measured. Nobody else writes one: no pass is set by hand
+    contradiction  daemon  what `run_id` shows otherwise than the closure of `candidate`: none of its evidence passes
 
 Nothing here is ever changed: a row is answered by another row. Every text is from outside: checked, capped, never run.
 """
@@ -28,14 +30,15 @@ from tic_daemon.ledger import closure, criterion, gates
 from tic_daemon.ledger.canon import canonical
 
 DECLARED: Final = ("criterion", "replaced", "candidate", "supersede", "plane", "exemption", "baseline", "case")
-KINDS: Final = (*DECLARED, "evidence")
+KINDS: Final = (*DECLARED, "evidence", "contradiction")
 PLANES: Final = ("numerical", "control", "environment", "resource")
 PARTS: Final = ("contract", "counterexample", "experiment", "fix", "regression", "scope")
 """Of a case record: contract, minimal counterexample, discriminating experiment, root cause and minimal fix,
 regression on the original reproducer, scope and source."""
 
 EVIDENCE: Final = "ev-"
-"""How the ids of evidence begin, and no other: else a row with the id that a FAIL will have would keep it out."""
+"""How the ids of what the daemon writes begin, and no other: else a row with the id that a FAIL will have would keep it
+out."""
 BODY_BYTES: Final = 1 << 20
 _TEXT: Final = 4000
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -285,6 +288,12 @@ def _evidence(entry: Entry) -> str:
     return "" if judged else "evidence needs a candidate, what was judged, and a label or why there is none"
 
 
+def _contradiction(entry: Entry) -> str:
+    if not entry.candidate or not entry.run_id:
+        return "a contradiction names a candidate and its run"
+    return _reasoned(entry)
+
+
 def _word(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value.strip()) <= 200
 
@@ -304,4 +313,5 @@ _CHECKS: Final = {
     "baseline": _baseline,
     "case": _case,
     "evidence": _evidence,
+    "contradiction": _contradiction,
 }

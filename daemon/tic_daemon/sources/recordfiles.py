@@ -93,6 +93,8 @@ class RecordFiles(SmallFiles):
         most = manifest.MAX_BYTES if kind == layout.MANIFEST else flat.MAX_BYTES
         data = _whole(fd, most + 1)
         told = flat.read(data, kind, path) if len(data) <= most else Told(problem=f"longer than {most >> 20} MiB")
+        if kind == "receipt" and told.values:
+            told = flat.with_bytes(told, data)
         modified = datetime.fromtimestamp(info.st_mtime, UTC).replace(tzinfo=None)
         self._tell(path, root, kind, told, modified, self._host)
 

@@ -25,8 +25,8 @@ import pyarrow as pa
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
 from tic_daemon.ledger.entries import Entry
 from tic_daemon.store import declared as declare
+from tic_daemon.store import judged, migrate, observed, restore
 from tic_daemon.store import ledger as ledgers
-from tic_daemon.store import migrate, restore
 from tic_daemon.store.columns import STAMP
 from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.declared import Cut, Declared
@@ -94,6 +94,7 @@ class Writer:
         self._rows = 0
         self._said = 0  # what changed the standing of records besides the derived tables
         self._unjudged = True  # comparisons may wait for their row in the ledger
+        self._unseen = True  # so may what else was seen of runs
         self._judge_after = 0.0
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
@@ -346,7 +347,8 @@ class Writer:
         memory.revisions.update(revisions)
         beside.keep(memory)
         declares = any(row.kind == "candidate" for row in chained)
-        self._unjudged = self._unjudged or declares or any(isinstance(row, ComparisonRow) for row in beside.compared)
+        self._unseen |= declares or bool(configs or pins or beside.results or observed.TABLES & tick.batches.keys())
+        self._unjudged |= declares or any(isinstance(row, ComparisonRow) for row in beside.compared)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared, chained)
         memory.rec_id = tick.rec_id + sum(map(len, others))
@@ -493,18 +495,20 @@ class Writer:
                 log.warning("%s", self._failed(error, "the bounds of faults"))
 
     def note_evidence(self, *, now: bool = False) -> None:
-        """Rows of the ledger for comparisons that have none: at once after a rest, or `now`. Twenty times as long as it
+        """Rows of the ledger for what was compared and seen: at once after a rest, or `now`. Twenty times as long as it
         took is rested: what a run's record says is a large question, and logs wait meanwhile."""
-        if not self._unjudged or self._owner.lost or not (now or time.monotonic() >= self._judge_after):
+        if not (self._unjudged or self._unseen) or self._owner.lost:
+            return
+        if not (now or time.monotonic() >= self._judge_after):
             return
         began = time.monotonic()
-        self._unjudged = False
+        seen, self._unseen, self._unjudged = self._unseen, False, False
         try:
-            self.commit([], ledger=ledgers.judged(self._engine.con, self.layout.host, _utcnow()))
+            self.commit([], ledger=judged.judged(self._engine.con, self.layout.host, _utcnow(), seen=seen))
         except duckdb.Error as error:
             log.warning("%s", self._failed(error, "evidence"))
         except StoreError as error:
-            self._unjudged = True
+            self._unjudged = self._unseen = True
             log.warning("%s", error)
         self._judge_after = time.monotonic() + max(JUDGE_S, 20 * (time.monotonic() - began))
 

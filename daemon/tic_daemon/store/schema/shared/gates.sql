@@ -23,10 +23,11 @@ fixed AS (
 ),
 -- All that was ever judged, with the cell that it is for.
 judged AS MATERIALIZED (
-    SELECT l.id, l.candidate_id, c.gate, CASE WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell,
+    SELECT l.id, l.candidate_id, coalesce(nullif(l.gate, ''), c.gate) AS gate,
+        CASE WHEN l.gate <> '' THEN l.cell WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell,
         c.replaced_by IS NOT NULL AS historical, l.observed_at
-    FROM ledger l JOIN criteria c ON c.criterion_id = l.criterion_id
-    WHERE l.kind = 'evidence' AND c.gate IS NOT NULL AND (c.gate <> 'per_version' OR l.policy <> '')
+    FROM ledger l LEFT JOIN criteria c ON c.criterion_id = l.criterion_id
+    WHERE l.kind = 'evidence' AND (l.gate <> '' OR (c.gate IS NOT NULL AND (c.gate <> 'per_version' OR l.policy <> '')))
 ),
 -- By the clock of who has the rows: what a person's clock says orders nothing here.
 superseded AS (
