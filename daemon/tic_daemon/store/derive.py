@@ -20,15 +20,16 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tic_daemon.errors import StoreError
+from tic_daemon.store import schemafile
 from tic_daemon.store.lifecycles import USE_TABLES, Lifecycles
 from tic_daemon.store.reconcile import Reconciler
-from tic_daemon.store.statements import DERIVE, Statement, load, store_kept
+from tic_daemon.store.statements import DERIVE, NOTHING, Statement, kept_prints, load, store_kept
 
 if TYPE_CHECKING:
     import duckdb
@@ -114,42 +115,67 @@ class Derived:
         statements = (*self._place, *self._lock, *self._life.statements, *self._in_force, *self._stand)
         text = "\0".join((*(statement.sql for statement in statements), self.wandb.print_text(), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
+        following = _following(statements)
+        shaped = [statement.name for statement in statements if statement.table and statement.name in following]
         try:
             con.execute(f"SET VARIABLE tic_margin_s = {self._settings[0]!r}")
             con.execute(f"SET VARIABLE tic_staleness = {self._settings[1]}")
-            con.execute("BEGIN")
-            con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
-            stored = con.execute("SELECT print FROM derived").fetchone()
-            anew = stored is None or stored[0] != print_
-            empty: Collection[str] = ()
-            if not _any_of(con, _read_by(statements)):
-                empty = _following(statements)
-            self._dry = _without_rows(con, frozenset[str]().union(*_SPRINGS.values()))
-            empty = empty or self._empty()
-            self._life.begin(con)
-            _fill(con, statements, empty)
-            self._life.begun(con)
-            if anew:
-                for name in _derived(con):
-                    con.execute(f"DROP TABLE {name}")
-                for name in _kept(statements):
-                    con.execute(
-                        f"CREATE TABLE d_{name} AS SELECT *, 0::UBIGINT AS row_hash, NULL::TIMESTAMP AS valid_from, "  # noqa: S608
-                        f"NULL::TIMESTAMP AS valid_to FROM t_{name} LIMIT 0"
-                    )
-                con.execute("DELETE FROM derived")
-                con.execute("INSERT INTO derived VALUES (?)", [print_])
-            self._prints = {}
-            self._store(con, statements, None if anew else now)
-            self.wandb.rebuild(con, anew=anew)
-            con.execute("COMMIT")
+            with schemafile.shapes(con, [f"t_{name}" for name in shaped]) as shapes:
+                con.execute("BEGIN")
+                try:
+                    self._rebuild(con, statements, print_, now, shaped if shapes else ())
+                    con.execute("COMMIT")
+                except duckdb.Error:
+                    con.execute("ROLLBACK")
+                    raise
+            if not shapes:
+                schemafile.keep_shapes(con, [f"t_{name}" for name in shaped])
         except duckdb.Error as error:
-            con.execute("ROLLBACK")
             raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
         self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
         self._look(con)
         self._telling = _any_of(con, _STATE_TABLES)
         self._recorded, self._looked, self._told_at = set(), _newest(con), None
+
+    def _rebuild(
+        self,
+        con: duckdb.DuckDBPyConnection,
+        statements: Sequence[Statement],
+        print_: str,
+        now: datetime,
+        shapes: Collection[str],
+    ) -> None:
+        """Within the transaction. `shapes`: relations whose columns are known from an earlier start."""
+        con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
+        stored = con.execute("SELECT print FROM derived").fetchone()
+        anew = stored is None or stored[0] != print_
+        nothing = not _any_of(con, _read_by(statements))
+        self._dry = _without_rows(con, frozenset[str]().union(*_SPRINGS.values()))
+        empty = _following(statements) if nothing else self._empty()
+        self._life.begin(con)
+        _fill(con, statements, empty, shapes)
+        self._life.begun(con)
+        # Tables of a program whose print was never written are those that migrate.py gave to a store without rows.
+        given = stored is None and nothing and _derived(con) == self._tables(statements)
+        if anew and not given:
+            for name in _derived(con):
+                con.execute(f"DROP TABLE {name}")
+            for name in _kept(statements):
+                con.execute(
+                    f"CREATE TABLE d_{name} AS SELECT *, 0::UBIGINT AS row_hash, NULL::TIMESTAMP AS valid_from, "  # noqa: S608
+                    f"NULL::TIMESTAMP AS valid_to FROM t_{name} LIMIT 0"
+                )
+        if anew:
+            con.execute("DELETE FROM derived")
+            con.execute("INSERT INTO derived VALUES (?)", [print_])
+        kept = [name for name in _kept(statements) if name not in empty or not anew]
+        self._prints = dict.fromkeys(_kept(statements), NOTHING) if anew else kept_prints(con, kept)
+        self.changes += store_kept(con, kept, self._prints, None if anew else now)
+        self.wandb.rebuild(con, anew=anew and not given)
+
+    def _tables(self, statements: Iterable[Statement]) -> set[str]:
+        """Names of all derived tables of this program."""
+        return {f"d_{name}" for name in (*_kept(statements), *self.wandb.kept())} | self.wandb.tables
 
     def rules_changed(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """After the rules of faults changed: all anew, if there are faults or a failure stands. Raises StoreError."""
@@ -297,11 +323,26 @@ class Derived:
             self.changes += store_kept(con, kept, self._prints, now)
 
 
-def _fill(con: duckdb.DuckDBPyConnection, statements: Iterable[Statement], empty: Collection[str] = ()) -> None:
-    """Fills the relations. `empty`: names of those that are known to hold nothing: only their columns are asked."""
+def _fill(
+    con: duckdb.DuckDBPyConnection,
+    statements: Iterable[Statement],
+    empty: Collection[str] = (),
+    shapes: Collection[str] = (),
+) -> None:
+    """Fills the relations.
+
+    Args:
+        empty: names of those that are known to hold nothing: only their columns are asked.
+        shapes: of those whose columns are known (schemafile.py).
+    """
     for statement in statements:
-        bare = statement.table and statement.name in empty
-        con.execute(statement.sql.rstrip("; \n") + " WITH NO DATA" if bare else statement.sql)
+        name = statement.name
+        if not statement.table or name not in empty:
+            con.execute(statement.sql)
+        elif name in shapes:
+            con.execute(f"CREATE OR REPLACE TEMP TABLE t_{name} AS FROM {schemafile.ATTACHED}.t_{name} LIMIT 0")
+        else:
+            con.execute(statement.sql.rstrip("; \n") + " WITH NO DATA")
 
 
 def _following(statements: Iterable[Statement]) -> set[str]:
@@ -335,12 +376,12 @@ def _newest(con: duckdb.DuckDBPyConnection) -> int:
     return int(row[0]) if row else 0
 
 
-def _derived(con: duckdb.DuckDBPyConnection) -> list[str]:
+def _derived(con: duckdb.DuckDBPyConnection) -> set[str]:
     """Derived tables of the store, also of a program version that named them otherwise."""
     rows = con.execute(
         "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database() AND table_name ^@ 'd_'"
     ).fetchall()
-    return [str(row[0]) for row in rows]
+    return {str(row[0]) for row in rows}
 
 
 def _kept(statements: Iterable[Statement]) -> list[str]:

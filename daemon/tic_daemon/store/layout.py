@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from tic_daemon import usercache
 from tic_daemon.errors import StoreError
 from tic_daemon.store import place
 
@@ -178,7 +179,7 @@ class StoreLayout:
 
     def _require_ours(self) -> None:
         try:
-            place.require_ours(self.database.parent)
+            usercache.require_ours(self.database.parent)
         except OSError as error:
             raise StoreError(
                 f"the directory of the live store, {self.database.parent}, is not yours alone: {error}",

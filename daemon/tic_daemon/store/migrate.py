@@ -3,8 +3,11 @@
 `schema/NNN_name.sql` takes a store from version NNN-1 to NNN, each in one transaction; NNN of the last file is the
 version of this program. `schema/views/*.sql` are applied in name order at every start of a daemon: views hold no data,
 so the newest definition always wins, and a file does not keep all that was written: in the storage format that we use,
-DuckDB 1.5.6 leaves out MATERIALIZED. What one start has made, the next ones copy (viewfile.py). 000_base.sql comes
-first: what is derived from the events (derive.py) reads through it, and the other views read what is derived.
+DuckDB 1.5.6 leaves out MATERIALIZED. 000_base.sql comes first: what is derived from the events (derive.py) reads
+through it, and the other views read what is derived.
+
+What one start has made, the next ones copy (schemafile.py): the views, and the tables of a store that is new. What this
+connection's store got so far is told by its variables.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 SCHEMA = Path(__file__).with_name("schema")
 _VIEW = re.compile(r"^CREATE OR REPLACE VIEW (\w+)", re.MULTILINE)
+_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
+_NEW_STORE = "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?)"
+_MADE, _VIEWED = "tic_made", "tic_viewed"  # its tables were made one by one; its views are those of the file
 
 
 def migrations(schema: Path | None = None) -> list[tuple[int, Path]]:
@@ -82,19 +88,24 @@ def migrate(
     """
     before = store_version(con)
     refuse_newer(before, schema)
+    about = [store_id, program_version(schema), __version__, workspace, host, now]
+    done = program_version(schema) if before == 0 and _new(con, schema, about) else before
     for number, path in migrations(schema):
-        if number <= before:
+        if number <= done:
             continue
         con.execute("BEGIN")
         _apply(con, path)
         if number == 1:
-            con.execute(
-                "INSERT INTO store VALUES (?, ?, ?, ?, ?, ?)", [store_id, number, __version__, workspace, host, now]
-            )
+            con.execute(_NEW_STORE, [store_id, number, *about[2:]])
         else:
             con.execute("UPDATE store SET schema_version = ?, program_version = ?", [number, __version__])
         con.execute("COMMIT")
-    _views(con, "000_*.sql", schema)
+    if done == 0 and _without_rows(con):
+        con.execute(f"SET VARIABLE {_MADE} = true")
+    if _copied(con, schema):
+        con.execute(f"SET VARIABLE {_VIEWED} = true")
+    else:
+        _views(con, "000_*.sql", schema)
     return before
 
 
@@ -112,16 +123,19 @@ def tables(con: duckdb.DuckDBPyConnection, *, upto: int) -> None:
 
 
 def public_views(con: duckdb.DuckDBPyConnection, schema: Path | None = None) -> None:
-    """Gives the store the views above the base layer. Raises StoreError: one failed."""
-    from tic_daemon.store import viewfile  # noqa: PLC0415  only a start needs it
+    """Gives the store that was migrated, and of which all is derived, the views above the base layer.
 
-    names = [name for path in _view_files(schema, "[1-9]*.sql") for name in _names(path)]
-    kept = viewfile.where(schema or SCHEMA) if names else None
-    if kept is not None and viewfile.copy(con, kept, names):
-        return
-    _views(con, "[1-9]*.sql", schema)
-    if kept is not None:
-        viewfile.keep(con, kept, names)
+    Raises:
+        StoreError: one failed.
+    """
+    from tic_daemon.store import schemafile  # noqa: PLC0415  only a start needs it
+
+    if not _is_set(con, _VIEWED):
+        _views(con, "[1-9]*.sql", schema)
+        if names := view_names(schema):
+            schemafile.keep_views(con, schema or SCHEMA, names)
+    if _is_set(con, _MADE):
+        schemafile.keep_tables(con, schema or SCHEMA)
 
 
 def view_names(schema: Path | None = None) -> list[str]:
@@ -138,6 +152,31 @@ def stored_views(con: duckdb.DuckDBPyConnection) -> list[tuple[str, str]]:
         "SELECT view_name, sql FROM duckdb_views() WHERE NOT internal AND NOT temporary "
         "AND database_name = current_database() ORDER BY view_name"
     ).fetchall()
+
+
+def _new(con: duckdb.DuckDBPyConnection, schema: Path | None, about: list[object]) -> bool:
+    """Gives an empty store the tables that an earlier start has made. False: there are none."""
+    from tic_daemon.store import schemafile  # noqa: PLC0415  as above
+
+    names = [name for _, path in migrations(schema) for name in _TABLE.findall(path.read_text(encoding="utf-8"))]
+    return schemafile.copy_tables(con, schema or SCHEMA, names, _NEW_STORE, about)
+
+
+def _without_rows(con: duckdb.DuckDBPyConnection) -> bool:
+    row = con.execute("SELECT sum(estimated_size) = 0 FROM duckdb_tables() WHERE table_name <> 'store'").fetchone()
+    return bool(row and row[0])
+
+
+def _copied(con: duckdb.DuckDBPyConnection, schema: Path | None) -> bool:
+    from tic_daemon.store import schemafile  # noqa: PLC0415  as above
+
+    names = view_names(schema)
+    return bool(names) and schemafile.copy_views(con, schema or SCHEMA, names)
+
+
+def _is_set(con: duckdb.DuckDBPyConnection, variable: str) -> bool:
+    row = con.execute("SELECT getvariable(?)", [variable]).fetchone()
+    return bool(row and row[0])
 
 
 def _names(path: Path) -> list[str]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from tic_daemon.errors import StoreError
 from tic_daemon.sources.mounts import Mount, Mounts
 from tic_daemon.store.locks import locks_work
+from tic_daemon.usercache import require_ours
 
 FREE_BYTES = 256 << 20
 """So much must be free: the write-ahead log and a checkpoint of it."""
@@ -124,17 +125,6 @@ def _made(base: Path, own: str) -> Path:
     directory = base / own
     require_ours(directory)
     return directory.resolve()
-
-
-def require_ours(directory: Path) -> None:
-    """Raises OSError if another user made the directory, or may write in it, or if it is a link."""
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise OSError(f"{directory.name} is a link or no directory")
-    if found.st_uid != os.getuid():
-        raise OSError(f"{directory.name} belongs to another user")
-    if found.st_mode & 0o022:
-        raise OSError(f"others may write in {directory.name}")
 
 
 def _why_not(directory: Path) -> str:

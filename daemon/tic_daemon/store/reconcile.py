@@ -124,6 +124,11 @@ class Reconciler:
         self._present = row is not None and row[0] > 0
         self._stale, self._ripe_at, self._after, self._round = self._present, None, 0.0, None
 
+    @property
+    def tables(self) -> set[str]:
+        """Names of the derived tables that have none."""
+        return set(_TABLES)
+
     def kept(self) -> list[str]:
         """Names of the derived tables that have a past."""
         return [statement.name for statement in self.statements() if statement.kept]

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 DERIVE = Path(__file__).with_name("schema") / "derive"
 
+NOTHING = (0, 0)
+"""Count and print of a relation without rows, see `store_kept`."""
+
 _NEXT = "CREATE OR REPLACE TEMP"
 _STATEMENT = re.compile(rf"{_NEXT} (TABLE|VIEW) t_(\w+) AS\b.*?;\s*(?={_NEXT}|\Z)", re.DOTALL)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
@@ -41,6 +44,17 @@ def load(path: Path) -> tuple[Statement, ...]:
         Statement(match[2], match[0].strip(), match[1] == "TABLE", match[1] == "TABLE" and not match[2].endswith("_"))
         for match in _STATEMENT.finditer(text)
     )
+
+
+def kept_prints(con: duckdb.DuckDBPyConnection, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Count and print of what `d_<name>` says now, by name; as `store_kept` compares them."""
+    rows = con.execute(
+        " UNION ALL ".join(
+            f"SELECT '{name}', count(*), coalesce(bit_xor(row_hash), 0) FROM d_{name} WHERE valid_to IS NULL"  # noqa: S608
+            for name in names
+        )
+    ).fetchall()
+    return {name: (count, print_) for name, count, print_ in rows}
 
 
 def store_kept(

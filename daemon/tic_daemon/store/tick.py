@@ -111,6 +111,12 @@ class Tick:
 
 def load(con: duckdb.DuckDBPyConnection) -> Memory:
     """What the open store holds."""
+    last = con.execute(
+        "SELECT coalesce(max(tick), 0), max(observed_at), (SELECT max(created_at) FROM store) FROM ingest"
+    ).fetchone()
+    assert last is not None  # noqa: S101  an aggregate always gives a row
+    if last[1] is None:  # no tick was ever written: to ask all tables takes a tenth of a start
+        return Memory(0, 0, 0, last[2], {}, {}, set(), set(), {}, {}, set(), {}, {}, {}, {}, {}, {})
     newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
     others = (
         "mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin", "config_value", "result_file",
@@ -121,10 +127,7 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
     rows = con.execute(
         f"SELECT coalesce(max(r), 0), coalesce(max(p), 0) FROM ({' UNION ALL '.join(newest)})"  # noqa: S608
     ).fetchone()
-    last = con.execute(
-        "SELECT coalesce(max(tick), 0), max(observed_at), (SELECT max(created_at) FROM store) FROM ingest"
-    ).fetchone()
-    assert rows is not None and last is not None  # noqa: S101  aggregates always give a row
+    assert rows is not None  # noqa: S101  as above
     return Memory(
         rec_id=rows[0],
         prov=rows[1],
