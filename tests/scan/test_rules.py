@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tic_daemon.errors import RuleError
 from tic_daemon.scan import rule_lint
 from tic_daemon.scan.rule import Rule
-from tic_daemon.scan.rules import RuleSet, read_pack
+from tic_daemon.scan.rules import BUILT_IN, RuleSet, read_pack
 from tic_daemon.scan.scanner import Scanner
 from tic_daemon.scan.selftest import require
 from tic_daemon.scan.traits import SourceTraits
@@ -47,6 +47,32 @@ def refusal(folder: Path, text: str) -> str:
     assert "mine.toml" in caught.value.what
     assert caught.value.hint
     return str(caught.value)
+
+
+def test_built_in_packs_pass_every_check_that_a_users_pack_must_pass() -> None:
+    """A start does not check them: what it loads is what the checks let through."""
+    paths = sorted(BUILT_IN.glob("*.toml"))
+    assert tuple(read_pack(path) for path in paths) == RuleSet.load().packs and len(paths) > 15
+
+
+def test_a_pattern_is_compiled_when_a_line_asks_for_it() -> None:
+    rules = read_pack(BUILT_IN / "cuda.toml", checked=True).rules
+    assert not any(_has(rule, "regex") for rule in rules)
+    assert rules[0].find("nothing of the kind") is None
+    assert [_has(rule, "regex") for rule in rules] == [True] + [False] * (len(rules) - 1)
+    for rule in RuleSet.load().rules:
+        assert rule.tells_who == bool({"pid", "rank"} & set(re.compile(rule.pattern, re.ASCII).groupindex))
+    with pytest.raises(AttributeError, match="regexp"):
+        rules[0].regexp  # type: ignore[attr-defined]  # noqa: B018
+
+
+def _has(rule: Rule, name: str) -> bool:
+    """Whether the attribute has its value, which a look at it would give it."""
+    try:
+        getattr(Rule, name).__get__(rule, Rule)
+    except AttributeError:
+        return False
+    return True
 
 
 def test_built_in_packs_load_and_fault_rules_are_rows() -> None:

@@ -236,10 +236,10 @@ def test_a_rule_that_fails_costs_its_line() -> None:
 
         search = match
 
-    rules = [
-        replace(rule, regex=Broken()) if rule.name == "cuda.illegal_address" else rule  # type: ignore[arg-type]
-        for rule in RuleSet.load().rules
-    ]
+    rules = [replace(rule) for rule in RuleSet.load().rules]
+    for rule in rules:
+        if rule.name == "cuda.illegal_address":
+            object.__setattr__(rule, "regex", Broken())
     events = Scanner(RuleSet(tuple(rules))).open(SourceTraits()).feed(data)
     gaps = [event for event in events if event.table == "source_gap"]
     assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in gaps] == [("rule_error", 0, len(data))]  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 YIELDS: Final = (
     "fault", "step", "mismatch", "exec_state", "weight_phase", "device", "metric", "timing", "transport", "compile",
@@ -68,7 +68,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule, checked and compiled.
+    """One rule, checked.
 
     Attributes:
         name: unique; for faults the `kind` of the event ("cuda.illegal_address").
@@ -76,7 +76,8 @@ class Rule:
         yields: one of `YIELDS`.
         literals: at least one must occur in the line's bytes; a blank in it may also stand for an ANSI escape.
         pattern: the regular expression, macros expanded.
-        regex: `pattern` compiled; applied to the peeled text.
+        regex: `pattern` compiled, when it is asked for first: few of all rules ever see a line. Applied to the peeled
+            text.
         anchor: "start": at the payload's start. "any": also in the middle of a line, for what the C side prints without
             a newline of its own; for faults not behind a quote, a colon or a word and a blank, which is how people and
             tools cite it. Use `find`, which knows.
@@ -112,7 +113,6 @@ class Rule:
     yields: str
     literals: tuple[str, ...]
     pattern: str
-    regex: re.Pattern[str]
     anchor: str = "start"
     order: int = 100
     wrap: str = ""
@@ -152,10 +152,21 @@ class Rule:
     path: str = ""
     denies: tuple[str, ...] = ()
     denies_for: str = "process"
-    tells_who: bool = dataclass_field(init=False, repr=False, compare=False, default=False)
+    regex: re.Pattern[str] = dataclass_field(init=False, repr=False, compare=False)
+    tells_who: bool = dataclass_field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tells_who", not _WHO.isdisjoint(self.regex.groupindex))
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            """What follows from the pattern, worked out once."""
+            if name == "regex":
+                value = re.compile(self.pattern, re.ASCII)
+            elif name == "tells_who":
+                value = not _WHO.isdisjoint(self.regex.groupindex)
+            else:
+                raise AttributeError(name)
+            object.__setattr__(self, name, value)
+            return value
 
     def find(self, text: str) -> re.Match[str] | None:
         """The rule's hit in a peeled text, as `anchor` asks."""
