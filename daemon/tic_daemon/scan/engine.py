@@ -19,6 +19,7 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 from tic_daemon.errors import RuleError
+from tic_daemon.scan import compiled
 
 Hit = tuple[int, int]
 
@@ -55,18 +56,10 @@ class HyperscanEngine:
     name = "hyperscan"
 
     def __init__(self, literals: Sequence[bytes], words: Sequence[bytes] = ()) -> None:
-        import hyperscan  # noqa: PLC0415 - there is no wheel for every platform
-
         self.present: set[int] = set()
         self._lengths = list(map(len, literals))
         self._coloured = _Coloured(literals)
-        patterns = list(map(_quoted, (*literals, *words)))
-        self._database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-        self._database.compile(
-            expressions=patterns,
-            ids=list(range(len(patterns))),
-            flags=[0] * len(literals) + [hyperscan.HS_FLAG_SINGLEMATCH] * len(words),
-        )
+        self._database = compiled.database(tuple(map(_quoted, (*literals, *words))), len(words))
 
     def scan(self, data: bytes) -> list[Hit]:
         """All hits in a chunk of whole lines."""
