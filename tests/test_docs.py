@@ -91,6 +91,20 @@ def test_every_command_is_in_the_readme() -> None:
         assert f"`tic-daemon {name}" in text, name
 
 
+def test_each_command_is_found_where_the_command_line_looks_for_it() -> None:
+    def choices(parser: argparse.ArgumentParser) -> list[str]:
+        (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        return list(commands.choices)
+
+    whole = choices(cli.parser())
+    assert whole == [*("watch", "doctor"), *(name for names in cli.COMMANDS.values() for name in names)]
+    for name in whole:
+        assert name in choices(cli.parser(name))
+        assert set(choices(cli.parser(name))) >= cli.OWN
+    assert len(choices(cli.parser("watch"))) == len(cli.OWN) == 2
+    assert choices(cli.parser("nonsense")) == ["watch", "doctor"]
+
+
 def test_readme_shows_demo_and_test_first() -> None:
     first = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert first is not None

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import json
 import logging
 import os
@@ -37,7 +38,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from tic_daemon import __version__
 from tic_daemon.errors import ConfigError, TicError
@@ -51,8 +52,27 @@ if TYPE_CHECKING:
 LOG_FORMAT = "tic-daemon log %(asctime)s %(levelname)s %(message)s"
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command line, with help texts."""
+COMMANDS: Final = {
+    "people_commands": ("attempt", "mark", "check"),
+    "compare_command": ("compare",),
+    "record_command": ("record", "pairs", "hints"),
+    "store_commands": ("snapshot", "stores"),
+    "ledger_commands": ("criterion", "case", "baseline"),
+    "candidate_command": ("candidate", "exempt"),
+    "gates_command": ("gates", "evidence"),
+    "verify_command": ("verify",),
+    "wandb_command": ("wandb",),
+    "rules_command": ("rules",),
+}
+"""Which module adds which commands to those of this one, in the order in which help names them."""
+
+
+OWN: Final = frozenset({"watch", "doctor"})
+
+
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole command line, with help texts. `only`: what concerns this command, if it is one: half of the modules
+    that a command needs were those of others."""
     top = argparse.ArgumentParser(
         prog="tic-daemon",
         description="Watch the logs of an RL post-training job; keep what they say of training-inference consistency.",
@@ -107,36 +127,18 @@ def parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="as JSON")
     doctor.set_defaults(run=_doctor)
 
-    from tic_daemon import (  # noqa: PLC0415  loaded only when needed
-        candidate_command,
-        compare_command,
-        gates_command,
-        ledger_commands,
-        people_commands,
-        record_command,
-        rules_command,
-        store_commands,
-        verify_command,
-        wandb_command,
-    )
-
-    people_commands.add_parsers(commands)
-    compare_command.add_parser(commands)
-    record_command.add_parsers(commands)
-    store_commands.add_parsers(commands)
-    ledger_commands.add_parsers(commands)
-    candidate_command.add_parsers(commands)
-    gates_command.add_parsers(commands)
-    verify_command.add_parser(commands)
-    wandb_command.add_parser(commands)
-    rules_command.add_parser(commands)
+    for module, names in COMMANDS.items():
+        if only is None or only in names:
+            importlib.import_module(f"tic_daemon.{module}").add_parsers(commands)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command. Expected errors are printed in one or two lines; anything else is a crash with its traceback."""
     try:
-        args = parser().parse_args(argv)
+        given = sys.argv[1:] if argv is None else argv
+        own = {name for names in COMMANDS.values() for name in names} | OWN
+        args = parser(given[0] if given and given[0] in own else None).parse_args(given)
     except KeyboardInterrupt:
         return 130
     os.umask(0o077)  # DuckDB makes its WAL by the umask; everything a command writes is the user's alone

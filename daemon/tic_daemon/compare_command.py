@@ -24,7 +24,7 @@ REPORTS: Final = "tic-reports"
 _COPIES: Final = 1000
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command to the command line."""
     parser = commands.add_parser(
         "compare", help="compare two dumps of log-probabilities",

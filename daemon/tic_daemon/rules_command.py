@@ -43,7 +43,7 @@ _ALARM: Final = re.compile(
 _UNSAFE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds `rules` and its four actions to the command line."""
     parser = commands.add_parser("rules", help="list, explain and try rule packs")
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")

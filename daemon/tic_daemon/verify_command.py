@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command to the command line."""
     parser = commands.add_parser("verify", help="walk the ledger's chain, receipts and artifacts; name the first break")
     parser.add_argument("at", nargs="?", default=".", metavar="PATH", help="workspace, store or file; default: here")

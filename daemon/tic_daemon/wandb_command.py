@@ -32,7 +32,7 @@ class NotRead(TicError):
     exit_code = 15
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parsers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command to the command line."""
     parser = commands.add_parser("wandb", help="read a W&B history here, for daemons on nodes without a way to W&B")
     parser.add_argument("run_path", metavar="RUN", help="entity/project/id, or the address of the run's page")
