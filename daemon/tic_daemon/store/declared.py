@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tic_daemon.store import arrow
 from tic_daemon.store.rows import AttemptRow, CursorRow, SourceRow
 
 if TYPE_CHECKING:
@@ -88,9 +89,7 @@ def runs_between(con: duckdb.DuckDBPyConnection, after: Cut, before: Cut | None)
 
     A source that `after` does not name is all behind it; one that `before` does not name is not ahead of it.
     """
-    con.register("_after", _cut_table(after))
-    con.register("_before", _cut_table(before or {}))
-    try:
+    with arrow.laid(con, _after=_cut_table(after), _before=_cut_table(before or {})):
         rows = con.execute(
             f"""
             SELECT DISTINCT p.run_id
@@ -104,9 +103,6 @@ def runs_between(con: duckdb.DuckDBPyConnection, after: Cut, before: Cut | None)
             """,  # noqa: S608  a constant
             [before is None],
         ).fetchall()
-    finally:
-        con.unregister("_after")
-        con.unregister("_before")
     return {str(row[0]) for row in rows}
 
 

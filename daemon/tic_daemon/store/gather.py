@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tic_daemon.errors import StoreError
+from tic_daemon.store import arrow
 from tic_daemon.store.duck_reader import fetch, stop
 from tic_daemon.store.reader import Result
 from tic_daemon.store.sqlguard import SqlError
@@ -186,9 +187,8 @@ def _part(cursor: duckdb.DuckDBPyConnection, table: str, result: Result) -> None
         return
     batch = _arrow(cursor, table, result)
     if batch is not None:
-        cursor.register("arriving", batch)
-        cursor.execute(f"INSERT INTO {table} SELECT * FROM arriving")  # noqa: S608
-        cursor.unregister("arriving")
+        with arrow.laid(cursor, arriving=batch):
+            cursor.execute(f"INSERT INTO {table} SELECT * FROM arriving")  # noqa: S608
         return
     # A value that Arrow has no form for, such as 24:00:00. Rare and slow: 48 times, tried.
     marks = ", ".join("?" for _ in names)

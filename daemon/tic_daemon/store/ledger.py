@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tic_daemon.ledger.chain import NAMES, Link, link
 from tic_daemon.ledger.entries import Entry
+from tic_daemon.store import arrow
 from tic_daemon.store.rows import LedgerRow
 
 if TYPE_CHECKING:
@@ -29,11 +30,8 @@ def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str)
     if not entries:
         return []
     listed = {entry.id: entry for entry in reversed(entries)}
-    con.register("_ids", pa.table({"id": pa.array(listed, pa.string())}))
-    try:
+    with arrow.laid(con, _ids=pa.table({"id": pa.array(listed, pa.string())})):
         known = con.execute("SELECT DISTINCT id FROM ledger_row WHERE id IN (SELECT id FROM _ids)").fetchall()
-    finally:
-        con.unregister("_ids")
     for (name,) in known:
         del listed[name]
     before = head(con)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from tic_daemon.store import arrow
 from tic_daemon.store.statements import DERIVE, Statement, load, store_kept
 from tic_daemon.wandb.keys import OWN, Keys, built_in
 
@@ -347,14 +348,11 @@ class Reconciler:
         names = ("framework", "log", "key", "wkey", "axis", "metric", "said")
         kinds = tuple(pa.bool_() if name == "log" else pa.string() for name in names)
         table = pa.table([pa.array([row[i] for row in found], kind) for i, kind in enumerate(kinds)], names=list(names))
-        con.register("_axes", table)
-        try:
+        with arrow.laid(con, _axes=table):
             con.execute(
                 "INSERT INTO t_wandb_axis_ SELECT * FROM _axes n ANTI JOIN t_wandb_axis_ a "
                 "ON a.framework = n.framework AND a.log = n.log AND a.key = n.key"
             )
-        finally:
-            con.unregister("_axes")
 
     def _measured(self, framework: str, key: str) -> tuple[str | None, str | None]:
         """The canonical name of what a key measures, and what is known of it as JSON; None, if it is no such number."""

@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
 from tic_daemon.ledger.entries import Entry
+from tic_daemon.store import arrow, judged, migrate, observed, restore
 from tic_daemon.store import declared as declare
-from tic_daemon.store import judged, migrate, observed, restore
 from tic_daemon.store import ledger as ledgers
 from tic_daemon.store.columns import STAMP
 from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
@@ -542,12 +542,8 @@ class Writer:
                 return
 
     def _insert(self, sql: str, table: pa.Table) -> None:
-        con = self._engine.con
-        con.register("_batch", table)
-        try:
-            con.execute(sql)
-        finally:
-            con.unregister("_batch")
+        with arrow.laid(self._engine.con, _batch=table):
+            self._engine.con.execute(sql)
 
     def _failed(self, error: duckdb.Error, what: str) -> StoreError:
         """Brings the writer back to what the file holds, and says what happened."""
