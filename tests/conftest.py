@@ -8,8 +8,10 @@ waits for (TIC_THOROUGH, see `examples`).
 from __future__ import annotations
 
 import gc
+import importlib.util
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,28 @@ if sys.dont_write_bytecode:
     os.environ.setdefault(
         "PYTHONPYCACHEPREFIX", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "bytecode")
     )
+
+
+class _NoPandas:
+    """Says at once that there is no pandas: DuckDB asks twice for each value that is handed to a statement, and a
+    module that is missing is looked for in every directory each time. That was a quarter of the time of the screens."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name=name)
+
+
+if importlib.util.find_spec("pandas") is None:
+    sys.meta_path.insert(0, _NoPandas())  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_daemon_outlives_its_tests() -> Iterator[None]:
+    """A daemon that a failed test left would take its part of the machine from all tests that follow."""
+    yield
+    if harness := sys.modules.get("tests.e2e.harness"):
+        harness.end_all()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -60,6 +60,18 @@ def once(*roots: Path, state: Path | None = None) -> Path:
     return store
 
 
+_STARTED: list[subprocess.Popen[bytes]] = []
+
+
+def end_all() -> None:
+    """Kills the daemons of watchers that run on: those of tests that failed before they could stop them."""
+    while _STARTED:
+        process = _STARTED.pop()
+        if process.poll() is None:
+            process.kill()
+            process.wait(10)
+
+
 class Watcher:
     """`tic-daemon watch` over `roots` with its state in `state`; `host`: as if on another machine of that name."""
 
@@ -86,6 +98,7 @@ class Watcher:
         command = [sys.executable, "-m", *self._program, "watch", *map(str, self._roots), "--state", str(self.state)]
         with (self.state / "output.txt").open("ab") as log:
             self.process = subprocess.Popen([*command, *self._options], env=environment(), stdout=log, stderr=log)
+            _STARTED.append(self.process)
 
     def kill(self) -> None:
         """SIGKILL: no clean-up of any kind."""

@@ -21,9 +21,9 @@ def test_one_rank_of_four_fails(tmp_path: Path) -> None:
     logs.mkdir()
     console = logs / "console.log"
     watcher = Watcher(tmp_path / "state", logs)
-    watcher.start()
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "4", "--tee", "3"]
     try:
+        watcher.start()
         with console.open("wb") as out:
             done = subprocess.run(
                 [*command, "--log-dir", str(logs / "ranks"), str(JOB)], stdout=out, stderr=out, timeout=600, check=False,
