@@ -6,18 +6,19 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.store.opened import OpenedReader
 from tic_daemon import cli
 from tic_daemon.evidence.exit_codes import PRECEDENCE, WORDS, ExitCode, worst
 from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, StepEvent
 from tic_daemon.scan.rules import RuleSet
+from tic_daemon.store import migrate
 from tic_daemon.store.check import check
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import Connection, Reader, Result, open_reader
@@ -88,40 +89,91 @@ FAULTED = (*WELL, end(60, 3), fault(100, 4))
 Told = Callable[..., tuple[int, str]]
 
 
+class Asked:
+    """One store for all tests: what a test writes goes into runs, a host and a directory of its own, which its answer
+    names as if it were alone."""
+
+    def __init__(self, workspace: Path) -> None:
+        self.writer = Writer.open(StoreLayout.find(workspace))
+        self.writer.put_fault_rules(RuleSet.load().fault_rules())
+        self.reader = OpenedReader(self.writer)
+        self.number = 0
+
+    def __call__(
+        self, *ticks: list[SourceDelta], marks: Sequence[MarkRow] = (), attempts: Sequence[AttemptRow] = (), run: str = "r1"
+    ) -> tuple[int, str]:  # fmt: skip
+        """Writes one tick for each argument, and asks."""
+        self.write(*ticks, marks=marks, attempts=attempts)
+        code, lines = check(self.reader, f"{run}.{self.number}")
+        assert all(line.isprintable() for line in lines), lines
+        text = "\n".join(lines)
+        return code, text.replace(f"/jobs/{self.number}/", "/jobs/").replace(f".{self.number}:", ":").replace(
+            f"node7.{self.number},", "node7,"
+        )
+
+    def write(
+        self, *ticks: list[SourceDelta], marks: Sequence[MarkRow] = (), attempts: Sequence[AttemptRow] = ()
+    ) -> None:
+        self.number += 1
+        self.ids: dict[int, int] = {}
+        told = [[self._own_log(delta) for delta in deltas] for deltas in ticks]
+        for number, deltas in enumerate(told):
+            self.writer.commit(
+                deltas, marks=[self._own_mark(one) for one in marks] if number == len(told) - 1 else (),
+                attempts=() if number else [self._own_attempt(one) for one in attempts], began_at=BEGAN, lag_us=0,
+            )  # fmt: skip
+
+    def _own_log(self, delta: SourceDelta) -> SourceDelta:
+        row, here = delta.source, f"/jobs/{self.number}"
+        path = row.path.replace("/jobs", here, 1) if row.path.startswith("/jobs/") else row.path
+        own = dataclasses.replace(
+            row, source_id=source_id("node7", "file", path), host=f"node7.{self.number}", root=here, path=path,
+            run_hint=f"{row.run_hint}.{self.number}",
+        )  # fmt: skip
+        self.ids[row.source_id] = own.source_id
+        events = tuple(
+            dataclasses.replace(event, run=f"{event.run}.{self.number}") if isinstance(event, Mismatch) else event
+            for event in delta.events
+        )
+        cursor = dataclasses.replace(delta.cursor, source_id=own.source_id, path=path)
+        return dataclasses.replace(delta, source=own, cursor=cursor, events=events)
+
+    def _own_mark(self, mark: MarkRow) -> MarkRow:
+        place, colon, rest = mark.target.partition(":")
+        target_ = f"{self.ids[int(place)]}:{rest}" if colon else mark.target and f"{mark.target}.{self.number}"
+        return dataclasses.replace(
+            mark, id=f"{mark.id}.{self.number}", run_id=f"{mark.run_id}.{self.number}", target=target_
+        )
+
+    def _own_attempt(self, attempt: AttemptRow) -> AttemptRow:
+        cut = tuple((self.ids[place], generation, offset) for place, generation, offset in attempt.cut)
+        return dataclasses.replace(
+            attempt, id=f"{attempt.id}.{self.number}", run_id=f"{attempt.run_id}.{self.number}", cut=cut
+        )
+
+
 @pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with the shipped rules and nothing else; made once, copied for each test."""
-    workspace = tmp_path_factory.mktemp("empty")
-    writer = Writer.open(StoreLayout.find(workspace))
-    writer.put_fault_rules(RuleSet.load().fault_rules())
-    writer.close()
-    return workspace
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "SCHEMA", Path(migrate.__file__).with_name("schema"))
+        asked = Asked(tmp_path_factory.mktemp("check"))
+        yield asked
+        asked.reader.close()
+        asked.writer.close()
 
 
 @pytest.fixture
-def told(tmp_path: Path, empty: Path) -> Told:
-    """Writes one tick for each argument list, and asks."""
-    shutil.copytree(empty / ".tic", tmp_path / ".tic")
+def alone(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Writes ticks into a store of its own and lets go of it; the workspace."""
 
-    def ask(*ticks: list[SourceDelta], marks: list[MarkRow] = [], attempts: list[AttemptRow] = [], run: str = "r1"):  # type: ignore[no-untyped-def]  # noqa: B006
-        writer = Writer.open(StoreLayout.find(tmp_path))
-        try:
-            for number, deltas in enumerate(ticks):
-                last = number == len(ticks) - 1
-                writer.commit(
-                    deltas, marks=marks if last else (), attempts=() if number else attempts, began_at=BEGAN, lag_us=0
-                )
-        finally:
-            writer.close()
-        reader = open_reader(tmp_path)
-        try:
-            code, lines = check(reader, run)
-        finally:
-            reader.close()
-        assert all(line.isprintable() for line in lines), lines
-        return code, "\n".join(lines)
+    def write(*ticks: list[SourceDelta], marks: Sequence[MarkRow] = ()) -> Path:
+        with contextlib.closing(Writer.open(StoreLayout.find(tmp_path))) as writer:
+            writer.put_fault_rules(RuleSet.load().fault_rules())
+            for deltas in ticks:
+                writer.commit(deltas, marks=marks, began_at=BEGAN, lag_us=0)
+        return tmp_path
 
-    return ask
+    return write
 
 
 def test_evidence_and_nothing_against_it(told: Told) -> None:
@@ -131,10 +183,11 @@ def test_evidence_and_nothing_against_it(told: Told) -> None:
     )
 
 
-def test_a_run_that_no_log_has_shown(told: Told) -> None:
-    code, text = told([log(*WELL)], run="r2\x1b[2J")
+def test_a_run_that_no_log_has_shown(alone: Callable[..., Path]) -> None:
+    with contextlib.closing(open_reader(alone([log(*WELL)]))) as reader:
+        code, lines = check(reader, "r2\x1b[2J")
     assert code == 15
-    assert text == "r2\\x1b[2J: no evidence (exit code 15)\n15: no such run in this store; known: r1"
+    assert "\n".join(lines) == "r2\\x1b[2J: no evidence (exit code 15)\n15: no such run in this store; known: r1"
 
 
 def test_no_record(told: Told) -> None:
@@ -342,12 +395,15 @@ def test_a_log_that_grew_after_the_daemon_ended(told: Told, tmp_path: Path, size
 # -- the command, and the list
 
 
-def test_the_command_as_text_and_json(told: Told, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, text = told([log(*FAULTED)], marks=[mark(1)])
-    assert cli.main(["check", "r1", "--at", str(tmp_path)]) == 13
-    assert capsys.readouterr().out == text + "\n"
-    assert cli.main(["check", "r1", "--at", str(tmp_path), "--json"]) == 13
-    assert json.loads(capsys.readouterr().out) == {"run": "r1", "exit_code": 13, "findings": text.splitlines()}
+def test_the_command_as_text_and_json(alone: Callable[..., Path], capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = alone([log(*FAULTED)], marks=[mark(1)])
+    with contextlib.closing(open_reader(workspace)) as reader:
+        code, lines = check(reader, "r1")
+    assert code == 13
+    assert cli.main(["check", "r1", "--at", str(workspace)]) == 13
+    assert capsys.readouterr().out == "\n".join(lines) + "\n"
+    assert cli.main(["check", "r1", "--at", str(workspace), "--json"]) == 13
+    assert json.loads(capsys.readouterr().out) == {"run": "r1", "exit_code": 13, "findings": lines}
 
 
 def test_worst_is_the_first_of_the_documented_order() -> None:
@@ -394,12 +450,11 @@ def ago(seconds: float) -> datetime:
     ids=["all there", "a store is missing", "a fresh snapshot", "an old snapshot", "the snapshot is all"],
 )
 def test_what_a_store_does_not_say_may_be_a_fault(
-    told: Told, tmp_path: Path, missing: tuple[str, ...], connection: dict[str, Any], code: int, words: str
+    told: Asked, missing: tuple[str, ...], connection: dict[str, Any], code: int, words: str
 ) -> None:
-    told([log(*WELL)])
+    told.write([log(*WELL)])
     if "data_at" in connection:
         connection = {**connection, "data_at": ago(connection["data_at"])}
-    with contextlib.closing(open_reader(tmp_path)) as reader:
-        found, lines = check(Partly(reader, missing, **connection), "r1")  # type: ignore[arg-type]
+    found, lines = check(Partly(told.reader, missing, **connection), f"r1.{told.number}")  # type: ignore[arg-type]
     assert found == code
     assert words in "\n".join(lines)
