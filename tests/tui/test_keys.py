@@ -70,7 +70,12 @@ async def go(s: Stage, screen: str) -> None:
         detail.redraw()
         s.said.clear()
         return
-    if here and screen in {"run", "mismatches", "faults", "comparisons"}:
+    if here and screen == "sides":
+        s.said.clear()
+        s.app.screen._go(401 - s.app.screen.step)  # type: ignore[attr-defined]
+        await s.shows("step 401", "no source has a value")
+        return
+    if here and screen in {"run", "mismatches", "state", "faults", "comparisons"}:
         s.said.clear()
     elif here and screen in COMPARING[1:] and getattr(s.app.screen, "row", "") is not None:
         s.said.clear()

@@ -13,9 +13,11 @@ from tests.tui.stage import stage
 from tic_tui import feed
 from tic_tui.messages import LinkChanged, RunsFetched
 from tic_tui.model import Demand
+from tic_tui.screens.faults import FaultsScreen
 from tic_tui.screens.help import HelpScreen
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.screens.mark import MarkScreen, RetractScreen, Said
+from tic_tui.screens.mismatches import MismatchesScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
 from tic_tui.widgets.lists import FaultList
@@ -208,8 +210,12 @@ async def test_a_mark_is_acknowledged_on_every_view() -> None:
     """None of these but screen 2 reads the marks of a run for itself."""
     async with stage() as s:
         await s.open_run()
-        for key in ("1", "2", "3", "5"):
-            await s.press(key, "i", *"why", "enter")
+        for key, kind in (("1", RunsScreen), ("2", RunScreen), ("3", MismatchesScreen), ("5", FaultsScreen)):
+            await s.press(key)
+            await s.until(lambda kind=kind: isinstance(s.app.screen, kind) and s.app.screen.target_run() is not None)
+            await s.press("i")
+            await s.until(lambda: isinstance(s.app.screen, MarkScreen))
+            await s.press(*"why", "enter")
             await s.shows("inconclusive recorded")
             s.app.tell("")
             await s.until(lambda: not s.app.saying._unseen)
