@@ -298,6 +298,7 @@ class PairConfig:
         criterion: SHA-256 of the frozen criterion. seeds: why there are several; "" there is one.
         performance, quality: full keys of metrics. tokens, errors: keys of effective tokens and of the error count.
         scores_a, scores_b: files of scored problems, pair by pair, relative to this file.
+        plant: the error that was planted in arm b, if the pair is to show that a criterion can fail.
     """
 
     name: str
@@ -318,6 +319,7 @@ class PairConfig:
     errors: str = ""
     scores_a: tuple[str, ...] = ()
     scores_b: tuple[str, ...] = ()
+    plant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -630,7 +632,7 @@ _WANDB: dict[str, _Kind] = {
 _WANDB_RUN: dict[str, _Kind] = {"path": _Kind("wandb run"), "run": _TEXT}
 
 _PAIR: dict[str, _Kind] = {
-    **dict.fromkeys(("name", "baseline", "criterion", "seeds", "tokens", "errors"), _TEXT),
+    **dict.fromkeys(("name", "baseline", "criterion", "seeds", "tokens", "errors", "plant"), _TEXT),
     **dict.fromkeys(("a", "b", "excluded", "switch", "performance", "quality", "scores_a", "scores_b"), _TEXTS),
     "purpose": _Kind("text", values=("iteration", "acceptance")),
     **dict.fromkeys(("full_steps", "full_response"), _Kind("whole number", 1, 2**53)),

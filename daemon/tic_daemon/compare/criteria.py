@@ -28,9 +28,12 @@ def criterion(path: Path) -> Criterion:
             raise CompareError(f"{path} has {file.size} bytes: no criterion")
         raw = bytes(file.read(0, file.size))
     try:
-        return parse(raw, str(path))
+        found = parse(raw, str(path))
     except (ValueError, TypeError, KeyError) as error:
         raise CompareError(f"{path} is no criterion: {error}", "see docs/reference/compare.md") from error
+    if found.key:
+        raise CompareError(f"{path} judges pairs of arms, no dumps", "freeze it: docs/reference/ledger.md")
+    return found
 
 
 def planted(path: Path, wanted: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@
     gate = "proxy"                 # with goal and cell: the cell that a verdict by it fills
     cell = "actor_forward"
     planted = "one bit of request 7"
+    key = "perf/tok_s"             # of pair_ratio and pair_difference alone
     [execution]                    # must be recorded so
     graph_mode = "FULL"
 
@@ -32,9 +33,14 @@ LARGE_IS_GOOD: Final = ("cosine",)
 METRICS: Final = (*SMALL_IS_GOOD, *LARGE_IS_GOOD)
 """What a criterion may bound, besides `bitwise`. Not `kl_k1`: it has a sign, and large differences cancel in it."""
 
+PAIRED: Final = ("pair_ratio", "pair_difference")
+"""What a criterion of a pair of arms bounds, from either side: median over its pairs of b / a, and of b - a, of `key`.
+It fills acceptance/performance or acceptance/quality, and no comparison of dumps is judged by it."""
+PAIRED_CELLS: Final = ("performance", "quality")
+
 _INT64: Final = 1 << 63
 KEYS: Final = frozenset(
-    {"metric", "at_most", "at_least", "goal", "steps", "path", "execution", "gate", "cell", "planted", "note"}
+    {"metric", "at_most", "at_least", "goal", "steps", "path", "execution", "gate", "cell", "planted", "note", "key"}
 )
 
 
@@ -42,7 +48,7 @@ KEYS: Final = frozenset(
 class Criterion:
     """A criterion file. `steps` are the first and the last step that it covers, or None. `gate`, `cell`: what a
     verdict by it fills, "" for none; of gate per_version the cell is the policy version of the comparison. `planted`:
-    which error is to prove it, in words."""
+    which error is to prove it, in words. `key`: full key of the metric that arms are compared by, "" for none."""
 
     path: str
     sha256: str
@@ -54,6 +60,7 @@ class Criterion:
     gate: str = ""
     cell: str = ""
     planted: str = ""
+    key: str = ""
 
     def outside(self, step: int | None) -> str:
         """Why it does not cover a step, or ""."""
@@ -67,8 +74,9 @@ class Criterion:
     def as_json(self) -> dict[str, Any]:
         """What the ledger keeps of it beside its text."""
         first, last = self.steps or (None, None)
+        paired = {"key": self.key} if self.key else {}
         return {
-            "metric": self.bound.metric, "at_most": self.bound.at_most, "at_least": self.bound.at_least,
+            **paired, "metric": self.bound.metric, "at_most": self.bound.at_most, "at_least": self.bound.at_least,
             "goal": str(self.goal), "first_step": first, "last_step": last, "target": self.target, "gate": self.gate,
             "cell": self.cell, "planted": self.planted,
         }  # fmt: skip
@@ -88,10 +96,10 @@ def parse(raw: bytes, path: str = "") -> Criterion:
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}")
     metric = found.get("metric")
-    if metric not in {*METRICS, BITWISE}:
-        raise ValueError(f"metric {metric!r} is none of {', '.join((BITWISE, *METRICS))}")
+    if metric not in {*METRICS, *PAIRED, BITWISE}:
+        raise ValueError(f"metric {metric!r} is none of {', '.join((BITWISE, *METRICS, *PAIRED))}")
     bounds = {key: _bound(found[key]) for key in ("at_most", "at_least") if key in found}
-    wrong = "at_most" if metric in LARGE_IS_GOOD else "at_least"
+    wrong = "" if metric in PAIRED else "at_most" if metric in LARGE_IS_GOOD else "at_least"
     if wrong in bounds:
         raise ValueError(
             f"{metric} is bounded by {'at_least' if wrong == 'at_most' else 'at_most'}: {wrong} asks nothing of it"
@@ -108,6 +116,12 @@ def parse(raw: bytes, path: str = "") -> Criterion:
     if not isinstance(execution, dict) or not isinstance(target, str) or not isinstance(planted, str):
         raise ValueError("execution is a table, path and planted are texts")
     goal = Goal(found.get("goal", "unknown"))
+    if metric in PAIRED:
+        place = _paired(found)
+    elif "key" in found:
+        raise ValueError(f"key stands with {' or '.join(PAIRED)} alone")
+    else:
+        place = _place(found.get("gate", ""), found.get("cell", ""), goal)
     return Criterion(
         path,
         hashlib.sha256(raw).hexdigest(),
@@ -116,9 +130,22 @@ def parse(raw: bytes, path: str = "") -> Criterion:
         (steps[0], steps[1]) if steps else None,
         target,
         {key: str(value) for key, value in execution.items()},
-        *_place(found.get("gate", ""), found.get("cell", ""), goal),
+        *place,
         planted,
+        str(found.get("key", "")),
     )
+
+
+def _paired(found: Mapping[str, Any]) -> tuple[str, str]:
+    """The cell of a criterion of a pair."""
+    key, cell = found.get("key"), found.get("cell")
+    if not isinstance(key, str) or not key:
+        raise ValueError("key names the metric that the arms are compared by, in full")
+    if found.get("gate") != "acceptance" or cell not in PAIRED_CELLS:
+        raise ValueError(f"a pair fills gate acceptance, cell {' or '.join(PAIRED_CELLS)}")
+    if alone := sorted(found.keys() & {"goal", "steps", "path", "execution"}):
+        raise ValueError(f"{alone[0]} says nothing of a pair")
+    return "acceptance", str(cell)
 
 
 def _bound(value: Any) -> float:

@@ -12,6 +12,7 @@ Who may write which kind:
     case         people    parts of a case record; a later row of the same case adds to it
     evidence     daemon    a judged comparison; or, with its own `gate` and `cell`, how a run ended, which image its
                            workers show, what a pair of arms measured. Nobody else writes one: no pass is set by hand
+    planted      daemon    a pair of arms with an error that somebody planted, as the frozen `criterion` judged it
     contradiction  daemon  what `run_id` shows otherwise than the closure of `candidate`: none of its evidence passes
 
 Nothing here is ever changed: a row is answered by another row. Every text is from outside: checked, capped, never run.
@@ -30,7 +31,7 @@ from tic_daemon.ledger import closure, criterion, gates
 from tic_daemon.ledger.canon import canonical
 
 DECLARED: Final = ("criterion", "replaced", "candidate", "supersede", "plane", "exemption", "baseline", "case")
-KINDS: Final = (*DECLARED, "evidence", "contradiction")
+KINDS: Final = (*DECLARED, "evidence", "planted", "contradiction")
 PLANES: Final = ("numerical", "control", "environment", "resource")
 PARTS: Final = ("contract", "counterexample", "experiment", "fix", "regression", "scope")
 """Of a case record: contract, minimal counterexample, discriminating experiment, root cause and minimal fix,
@@ -288,6 +289,10 @@ def _evidence(entry: Entry) -> str:
     return "" if judged else "evidence needs a candidate, what was judged, and a label or why there is none"
 
 
+def _planted(entry: Entry) -> str:
+    return "" if entry.criterion and entry.target and entry.label else "a planted error has a pair, criterion and label"
+
+
 def _contradiction(entry: Entry) -> str:
     if not entry.candidate or not entry.run_id:
         return "a contradiction names a candidate and its run"
@@ -313,5 +318,6 @@ _CHECKS: Final = {
     "baseline": _baseline,
     "case": _case,
     "evidence": _evidence,
+    "planted": _planted,
     "contradiction": _contradiction,
 }

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader
 
 _PAIRS: Final = (
-    "SELECT pair, baseline, state, reason, met, unmet, unknown, runs_a, runs_b, excluded, switch, confounders,"
-    " scores_a, scores_b, path FROM pairs ORDER BY pair"
+    "SELECT pair, baseline, baseline_state, plant, state, reason, met, unmet, unknown, runs_a, runs_b, excluded,"
+    " switch, confounders, scores_a, scores_b, path FROM pairs ORDER BY pair"
 )
 _RULES: Final = "SELECT pair, number, rule, title, state, value_a, value_b, why FROM pair_rules ORDER BY pair, number"
 _VALUES: Final = (
@@ -85,7 +85,9 @@ def _beside(base: str, name: str) -> Path:
 
 def text(pair: Mapping[str, Any], compared: Sequence[Row]) -> str:
     """What a person reads of one pair."""
-    lines = [f"pair {pair['pair']}: {pair['state']}", f"  baseline {pair['baseline'] or 'none named'}"]
+    reviewed = f" ({pair['baseline_state']})" if pair["baseline"] else ""
+    lines = [f"pair {pair['pair']}: {pair['state']}", f"  baseline {pair['baseline'] or 'none named'}{reviewed}"]
+    lines += [f"  planted error: {pair['plant']}"] if pair["plant"] else []
     lines += [f"  arm {arm}: {', '.join(pair[f'runs_{arm}']) or 'no run'}" for arm in ("a", "b")]
     lines += [f"  excluded {entry}" for entry in pair["excluded"]]
     lines.append(f"  switch: {', '.join(pair['switch']) or 'none declared'}")

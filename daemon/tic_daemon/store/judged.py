@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger.entries import EVIDENCE, Entry, artifact
-from tic_daemon.store import observed, receipts
+from tic_daemon.store import observed, paired, receipts
 
 if TYPE_CHECKING:
     import duckdb
@@ -48,11 +48,13 @@ ORDER BY c.rec_id
 """
 
 
-def judged(con: duckdb.DuckDBPyConnection, host: str, now: datetime, *, seen: bool = True) -> list[Entry]:
+def judged(
+    con: duckdb.DuckDBPyConnection, host: str, now: datetime, *, seen: bool = True, measured: bool = True
+) -> list[Entry]:
     """What the ledger lacks. Nothing is asked of a store without candidates.
 
     Args:
-        host: who says it. now: naive UTC. seen: rows that observed.py reads may be new.
+        host: who says it. now: naive UTC. seen, measured: what observed.py, what paired.py reads may be new.
     """
     if not con.execute("SELECT 1 FROM ledger_row WHERE kind = 'candidate' AND run_id <> '' LIMIT 1").fetchone():
         return []
@@ -60,6 +62,7 @@ def judged(con: duckdb.DuckDBPyConnection, host: str, now: datetime, *, seen: bo
     kept = receipts.of_runs(con, sorted({str(row[2]) for row in found})) if found else {}
     said = [_evidence(row, host, now, kept.get(row[2], [])) for row in found]
     said += observed.entries(con, host, now) if seen else []
+    said += paired.entries(con, host, now) if measured else []
     return [replace(entry, said_at=now + timedelta(microseconds=number)) for number, entry in enumerate(said)]
 
 

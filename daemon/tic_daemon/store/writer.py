@@ -75,6 +75,8 @@ tenth of a second; half as many of twice the size take as long together, and hol
 IDLE_S = 60.0
 RETRY_S = 30.0
 JUDGE_S = 0.5
+_ASKED = 3
+"""So often at once: what a planted error shows of a criterion, a pair may wait for."""
 WHOLE_S = 20.0
 """How long W&B histories are held against each other before the store is closed; the next start goes on."""
 _RULE_COLUMNS = ("kind", "severity", "locks", "node_scope", "title", "pack", "product")
@@ -95,6 +97,7 @@ class Writer:
         self._said = 0  # what changed the standing of records besides the derived tables
         self._unjudged = True  # comparisons may wait for their row in the ledger
         self._unseen = True  # so may what else was seen of runs
+        self._unpaired = True  # and what pairs of arms measured
         self._judge_after = 0.0
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
@@ -348,6 +351,7 @@ class Writer:
         beside.keep(memory)
         declares = any(row.kind == "candidate" for row in chained)
         self._unseen |= declares or bool(configs or pins or beside.results or observed.TABLES & tick.batches.keys())
+        self._unpaired |= self._unseen or bool(chained) or "metric" in tick.batches
         self._unjudged |= declares or any(isinstance(row, ComparisonRow) for row in beside.compared)
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared, chained)
@@ -497,20 +501,28 @@ class Writer:
     def note_evidence(self, *, now: bool = False) -> None:
         """Rows of the ledger for what was compared and seen: at once after a rest, or `now`. Twenty times as long as it
         took is rested: what a run's record says is a large question, and logs wait meanwhile."""
-        if not (self._unjudged or self._unseen) or self._owner.lost:
+        if not (self._unjudged or self._unseen or self._unpaired) or self._owner.lost:
             return
         if not (now or time.monotonic() >= self._judge_after):
             return
         began = time.monotonic()
-        seen, self._unseen, self._unjudged = self._unseen, False, False
+        for _ in range(_ASKED if now else 1):
+            if not (self._unjudged or self._unseen or self._unpaired):
+                break
+            self._note()
+        self._judge_after = time.monotonic() + max(JUDGE_S, 20 * (time.monotonic() - began))
+
+    def _note(self) -> None:
+        seen, measured = self._unseen, self._unpaired
+        self._unseen = self._unpaired = self._unjudged = False
         try:
-            self.commit([], ledger=judged.judged(self._engine.con, self.layout.host, _utcnow(), seen=seen))
+            con = self._engine.con
+            self.commit([], ledger=judged.judged(con, self.layout.host, _utcnow(), seen=seen, measured=measured))
         except duckdb.Error as error:
             log.warning("%s", self._failed(error, "evidence"))
         except StoreError as error:
-            self._unjudged = self._unseen = True
+            self._unjudged = self._unseen = self._unpaired = True
             log.warning("%s", error)
-        self._judge_after = time.monotonic() + max(JUDGE_S, 20 * (time.monotonic() - began))
 
     def _reconcile(self, *, whole: bool, pressed: Callable[[], bool]) -> None:
         """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""

@@ -47,24 +47,33 @@ consistency AS MATERIALIZED (
     GROUP BY run_id
 ),
 -- Quality: held-out scores that a criterion of that cell judged, of this run: any failure, else the newest by each criterion.
+score_told AS MATERIALIZED (
+    SELECT e.id, e.criterion_id, e.label, e.reason, e.observed_at, coalesce(from_json(e.body->'$.of', '["VARCHAR"]'), [e.run_id]) AS runs,
+        coalesce(from_json(e.body->'$.runs', '["VARCHAR"]'), [e.run_id]) AS arms, k.state = 'historical' AS historical
+    FROM ledger e JOIN criterion k ON k.criterion_id = e.criterion_id AND k.gate = 'acceptance' AND k.cell = 'quality'
+    WHERE e.kind = 'evidence'
+    QUALIFY e.gate = '' OR row_number() OVER (PARTITION BY e.candidate_id, e.target, e.criterion_id ORDER BY e.observed_at DESC, e.said_at DESC, e.id DESC) = 1
+),
 scored AS (
-    SELECT e.run_id, e.criterion_id, e.label, e.reason, e.observed_at, e.id, a.reason AS superseded, coalesce(k.state = 'historical', false) AS historical
-    FROM ledger e
-    JOIN criterion k ON k.criterion_id = e.criterion_id AND k.gate = 'acceptance' AND k.cell = 'quality'
+    SELECT unnest(e.runs) AS run_id, e.criterion_id, e.label, e.reason, e.observed_at, e.id, a.reason AS superseded, e.historical, d.why AS lowered
+    FROM score_told e
     LEFT JOIN (SELECT evidence_id, arg_max(reason, (said_at, id)) AS reason FROM answered GROUP BY evidence_id) a ON a.evidence_id = e.id
-    WHERE e.kind = 'evidence' AND e.run_id <> ''
+    -- A fault or a mark of any run of either arm.
+    LEFT JOIN (
+        SELECT t.id, CASE WHEN bool_or(r.locked) THEN 'locked: a fault stands before it' ELSE 'marked inconclusive' END AS why
+        FROM (SELECT id, unnest(arms) AS run_id FROM score_told) t JOIN run r ON r.run_id = t.run_id AND (r.locked OR r.marked) GROUP BY t.id
+    ) d ON d.id = e.id
 ),
 score AS (
-    SELECT run_id, criterion_id, CASE WHEN bool_or(label = 'FAIL') FILTER (current) THEN 3 WHEN arg_max(label, (observed_at, id)) FILTER (current) = 'PASS' THEN 1
-            WHEN bool_or(current) THEN 2 ELSE 0 END AS rank,
-        coalesce(arg_max(reason, (observed_at, id)) FILTER (current AND label = 'FAIL'), arg_max(reason, (observed_at, id)) FILTER (current)) AS why,
+    SELECT run_id, criterion_id,
+        CASE WHEN bool_or(label = 'FAIL' AND lowered IS NULL) FILTER (current) THEN 3
+             WHEN arg_max(CASE WHEN lowered IS NULL THEN label ELSE '' END, (observed_at, id)) FILTER (current) = 'PASS' THEN 1 WHEN bool_or(current) THEN 2 ELSE 0 END AS rank,
+        coalesce(arg_max(reason, (observed_at, id)) FILTER (current AND label = 'FAIL' AND lowered IS NULL), arg_max(coalesce(lowered, reason), (observed_at, id)) FILTER (current)) AS why,
         arg_max(superseded, (observed_at, id)) FILTER (superseded IS NOT NULL) AS why_gone, bool_or(historical) AS historical
     FROM (SELECT *, superseded IS NULL AND NOT historical AS current FROM scored) GROUP BY run_id, criterion_id
 ),
 quality AS (
-    SELECT s.run_id, max(s.rank) AS rank, arg_max(s.why, s.rank) AS why, max(s.why_gone) AS why_gone, bool_or(s.historical) AS historical,
-        any_value(r.locked) AS locked, any_value(r.marked) AS marked
-    FROM score s LEFT JOIN run r ON r.run_id = s.run_id GROUP BY s.run_id
+    SELECT run_id, max(rank) AS rank, arg_max(why, rank) AS why, max(why_gone) AS why_gone, bool_or(historical) AS historical FROM score GROUP BY run_id
 ),
 known AS MATERIALIZED (
     SELECT run_id, attempt FROM run
@@ -88,9 +97,9 @@ SELECT s.store, k.run_id, 'consistency',
 FROM known k CROSS JOIN store s LEFT JOIN consistency c ON c.run_id = k.run_id
 UNION ALL
 SELECT s.store, k.run_id, 'quality',
-    CASE WHEN coalesce(q.rank, 0) = 0 THEN 'not run' WHEN q.locked OR q.marked OR q.rank = 2 THEN 'inconclusive' WHEN q.rank = 3 THEN 'fail' ELSE 'pass' END,
+    CASE WHEN coalesce(q.rank, 0) = 0 THEN 'not run' WHEN q.rank = 2 THEN 'inconclusive' WHEN q.rank = 3 THEN 'fail' ELSE 'pass' END,
     coalesce(q.rank = 0 AND q.why_gone IS NOT NULL, false),
-    CASE WHEN q.rank > 0 THEN CASE WHEN q.locked THEN 'locked: a fault stands before it' WHEN q.marked THEN 'marked inconclusive' ELSE q.why END
+    CASE WHEN q.rank > 0 THEN q.why
          WHEN q.why_gone IS NOT NULL THEN 'stale: ' || q.why_gone
          WHEN q.historical THEN 'historical: its criterion was replaced'
          ELSE 'no held-out score of it was judged' END,

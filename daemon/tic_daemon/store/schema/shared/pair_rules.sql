@@ -98,7 +98,7 @@ one_seed AS (
 ),
 -- Of one run several stores may know a part.
 span AS MATERIALIZED (
-    SELECT run_id, max(step) AS step, min(from_at) AS from_at, max(until_at) AS until_at FROM fact WHERE fact = 'interval' GROUP BY run_id
+    SELECT run_id, max(step) AS step, min(from_at) AS from_at, max(until_at) AS until_at, sum(number) AS timeless FROM fact WHERE fact = 'interval' GROUP BY run_id
 ),
 size AS (
     SELECT a.pair, a.arm, count(f.step) AS known, any_value(a.n) AS n, max(f.step) AS steps,
@@ -127,19 +127,26 @@ small_workload AS (
              ELSE 'steps or response lengths of a run are not known' END
     FROM small
 ),
+-- A row of the ledger proves the order where it is older than the first step of each run.
+older AS (
+    SELECT a.pair, bool_and(coalesce(f.at < p.from_at AND p.timeless = 0, false)) AS shown, any_value(f.at) AS at
+    FROM arm a JOIN said s ON s.pair = a.pair LEFT JOIN span p ON p.run_id = a.run_id
+    LEFT JOIN (SELECT lower(text) AS criterion, min(until_at) AS at FROM fact WHERE fact = 'frozen' GROUP BY 1) f ON f.criterion = s.criterion
+    GROUP BY a.pair
+),
 frozen AS (
-    SELECT s.pair, s.criterion, b.known, b.value_a, b.value_b, b.same_a = s.criterion AND b.same_b = s.criterion AS same,
-        EXISTS (SELECT 1 FROM fact f WHERE f.fact = 'planted' AND lower(f.text) = s.criterion) AS planted
-    FROM said s LEFT JOIN sides b ON b.pair = s.pair AND b.field = 'scope.criterion'
+    SELECT s.pair, s.criterion, coalesce(b.known, false) OR coalesce(l.shown, false) AS known, CASE WHEN l.shown THEN s.criterion || ' in the ledger before' END AS ledger, b.value_a, b.value_b, b.same_a = s.criterion AND b.same_b = s.criterion AS same,
+        EXISTS (SELECT 1 FROM fact f WHERE f.fact = 'planted' AND lower(f.text) = s.criterion) OR s.plant <> '' AS planted
+    FROM said s LEFT JOIN sides b ON b.pair = s.pair AND b.field = 'scope.criterion' LEFT JOIN older l ON l.pair = s.pair
 ),
 frozen_criterion AS (
     SELECT pair, 'frozen_criterion',
         CASE WHEN criterion = '' THEN 'unknown' WHEN value_a IS NOT NULL AND value_b IS NOT NULL AND NOT same THEN 'unmet'
              WHEN NOT coalesce(known, false) OR NOT planted THEN 'unknown' ELSE 'met' END,
-        coalesce(value_a, 'unknown'), coalesce(value_b, 'unknown'),
+        coalesce(value_a, ledger, 'unknown'), coalesce(value_b, ledger, 'unknown'),
         concat_ws('; ', CASE WHEN criterion = '' THEN 'no criterion is declared' END,
             CASE WHEN criterion <> '' AND value_a IS NOT NULL AND value_b IS NOT NULL AND NOT same THEN 'a run names another criterion than ' || criterion END,
-            CASE WHEN criterion <> '' AND NOT coalesce(known, false) THEN 'no manifest of a run names the criterion' END,
+            CASE WHEN criterion <> '' AND NOT coalesce(known, false) THEN 'no manifest of a run names the criterion, and no row of the ledger is shown to be older' END,
             CASE WHEN criterion <> '' AND NOT planted THEN 'no planted error was judged FAIL by it' END)
     FROM frozen
 ),

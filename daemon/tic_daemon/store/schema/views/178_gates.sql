@@ -38,7 +38,9 @@ against AS (
     SELECT candidate, run_id, arg_min(reason, (seq, id)) AS why FROM b_ledger_row
     WHERE kind = 'contradiction' AND id NOT IN (SELECT target FROM superseded) GROUP BY candidate, run_id
 ),
--- Of evidence that is no comparison: what its runs are worth now. A fault says nothing of which image ran.
+-- Of evidence that is no comparison the newest of what it is of counts: a number that changed is no other run.
+latest AS (SELECT max(rec_id) AS rec_id FROM b_ledger_row WHERE kind = 'evidence' AND gate <> '' GROUP BY candidate, gate, cell, target, criterion, attempt),
+-- And what its runs are worth now. A fault says nothing of which image ran.
 run AS (SELECT run_id, attempt, locked, marked, first_fault_rec_id IS NOT NULL AS faulty FROM attempt_states),
 seen AS (
     SELECT e.rec_id, max(e.attempt) AS attempt, bool_or(e.cell <> 'final_image' AND r.locked) AS locked,
@@ -86,6 +88,7 @@ evidence AS MATERIALIZED (
     LEFT JOIN i_comparison_beside x ON x.host = e.made_on AND x.comparison_id = e.target
     -- What a later row answers, or a changed criterion, stays in the ledger and leaves the current table.
     WHERE e.id NOT IN (SELECT target FROM superseded) AND e.criterion NOT IN (SELECT criterion FROM replaced)
+      AND (e.gate = '' OR e.rec_id IN (SELECT rec_id FROM latest))
 )
 SELECT e.id, e.rec_id, e.candidate AS candidate_id, coalesce(nullif(e.gate, ''), c.gate) AS gate,
     CASE WHEN e.gate <> '' THEN e.cell WHEN c.gate = 'per_version' THEN nullif(e.policy, '') ELSE c.cell END AS cell,

@@ -19,6 +19,7 @@ SELECT max(value) FILTER (item = 'name') AS pair, coalesce(max(value) FILTER (it
     coalesce(lower(max(value) FILTER (item = 'criterion')), '') AS criterion, coalesce(max(value) FILTER (item = 'seeds'), '') AS seeds,
     coalesce(any_value(texts) FILTER (item = 'performance'), []) AS performance, coalesce(any_value(texts) FILTER (item = 'quality'), []) AS quality,
     coalesce(max(value) FILTER (item = 'tokens'), '') AS tokens, coalesce(max(value) FILTER (item = 'errors'), '') AS errors,
+    coalesce(max(value) FILTER (item = 'plant'), '') AS plant,
     coalesce(any_value(texts) FILTER (item = 'scores_a'), []) AS scores_a, coalesce(any_value(texts) FILTER (item = 'scores_b'), []) AS scores_b,
     host, path, place, max(observed_at) AS observed_at
 FROM list GROUP BY host, path, kind, place
@@ -30,9 +31,10 @@ QUALIFY row_number() OVER (PARTITION BY pair ORDER BY max(observed_at) DESC, pat
 --   config     key, text: a setting of the launcher; env: a variable, origin its form
 --   channel    key the size of a communicator, text its label; link: its nodes and MNNVL
 --   fabric     text: NVLink fabric and clique of a GPU
---   interval   from_at, until_at: of its step lines; step: the last
+--   interval   from_at, until_at: of its step lines; step: the last; number: how many tell no time
 --   mark, compile_before, compile_after, compile_unordered    number: how many lines
 --   planted    text: a criterion by which a planted error was judged FAIL. Of no run
+--   frozen     text: a criterion of the ledger; until_at: since when it surely is older, with the margin of clocks. Of no run
 CREATE OR REPLACE VIEW arm_facts AS
 WITH said AS MATERIALIZED (SELECT * FROM pair_declarations),
 arm AS MATERIALIZED (SELECT DISTINCT unnest(list_concat(a, b)) AS run_id FROM said),
@@ -67,7 +69,7 @@ FROM gpus g LEFT JOIN (SELECT DISTINCT run_id, uuid FROM gpu_processes WHERE run
 JOIN arm a ON a.run_id = coalesce(p.run_id, g.run_id)
 WHERE g.fabric_cluster NOT IN ('', '00000000-0000-0000-0000-000000000000') AND g.fabric_clique IS NOT NULL
 UNION ALL
-SELECT s.run_id, 'interval', '', NULL, NULL, max(s.step), min(s.event_at), max(s.event_at), '', max(s.observed_at)
+SELECT s.run_id, 'interval', '', NULL, count(*) FILTER (s.event_at IS NULL), max(s.step), min(s.event_at), max(s.event_at), '', max(s.observed_at)
 FROM step_lines s JOIN latest l ON l.run_id = s.run_id AND l.attempt = s.attempt GROUP BY s.run_id
 UNION ALL
 SELECT b.run_id, 'mark', '', NULL, count(*), NULL, NULL, NULL, '', max(b.observed_at)
@@ -78,7 +80,13 @@ SELECT c.run_id, CASE WHEN c.after_bench THEN 'compile_after' WHEN NOT c.after_b
 FROM compiles c JOIN latest l ON l.run_id = c.run_id AND l.attempt = c.attempt GROUP BY ALL
 UNION ALL
 SELECT '', 'planted', '', criterion, NULL, NULL, NULL, NULL, '', max(observed_at)
-FROM b_comparison WHERE plant <> '' AND label = 'FAIL' AND rule = 11 AND criterion <> '' GROUP BY criterion;
+FROM b_comparison WHERE plant <> '' AND label = 'FAIL' AND rule = 11 AND criterion <> '' GROUP BY criterion
+UNION ALL
+SELECT '', 'planted', '', criterion, NULL, NULL, NULL, NULL, '', max(observed_at)
+FROM b_ledger_row WHERE kind = 'planted' AND label = 'FAIL' GROUP BY criterion
+UNION ALL
+SELECT '', 'frozen', '', c.criterion_id, NULL, NULL, NULL, c.frozen_at + to_microseconds(o.margin_us), '', c.frozen_at
+FROM criteria c CROSS JOIN i_lock_setting o;
 
 CREATE OR REPLACE VIEW pair_rules AS
 -- include pair_rules.sql
