@@ -18,7 +18,6 @@ from tic_daemon import cli
 from tic_daemon.evidence.exit_codes import PRECEDENCE, WORDS, ExitCode, worst
 from tic_daemon.scan.events import At, Event, Fault, Gap, Mismatch, ProcessSeen, StepEvent
 from tic_daemon.scan.rules import RuleSet
-from tic_daemon.store import migrate
 from tic_daemon.store.check import check
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import Connection, Reader, Result, open_reader
@@ -154,12 +153,10 @@ class Asked:
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrate, "SCHEMA", Path(migrate.__file__).with_name("schema"))
-        asked = Asked(tmp_path_factory.mktemp("check"))
-        yield asked
-        asked.reader.close()
-        asked.writer.close()
+    asked = Asked(tmp_path_factory.mktemp("check"))
+    yield asked
+    asked.reader.close()
+    asked.writer.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any
 import pytest
 
 from tests.compare.ptfile import f32, mask, write
-from tests.store.test_check import BEGAN, DIES, FAULTED, SECOND, WELL, empty, end, fault, log, mark, record  # noqa: F401
+from tests.store.test_check import BEGAN, DIES, FAULTED, SECOND, WELL, end, fault, log, mark, record
 from tic_daemon.cli import main
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.scan.events import Mismatch
+from tic_daemon.scan.rules import RuleSet
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import Reader, open_reader
 from tic_daemon.store.rows import SourceDelta, source_id
@@ -39,13 +39,13 @@ def _log(run: str, *events: Any, name: str = "", **changes: Any) -> SourceDelta:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory, empty: Path) -> Path:  # noqa: F811
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One store with a run for each story."""
     found = tmp_path_factory.mktemp("standing")
-    shutil.copytree(empty / ".tic", found / ".tic")
     cut = ((source_id("node7", "file", "/jobs/again.log"), 0, 1000),)
     second = dataclasses.replace(SECOND, run_id="again", cut=cut)
     writer = Writer.open(StoreLayout.find(found))
+    writer.put_fault_rules(RuleSet.load().fault_rules())
     writer.commit(
         [
             _log("well", *WELL),
