@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import shutil
 import time
-import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 import duckdb
 
 from tic_daemon.errors import ConnectError, StoreError, TicError
+from tic_daemon.placing import put, work_beside
 from tic_daemon.store import migrate, reach, restore
 from tic_daemon.store.duck_reader import without_locks
 from tic_daemon.store.engine import STORAGE_VERSION
@@ -63,18 +63,20 @@ def copy_store(layout: StoreLayout, target: Path, *, force: bool = False, wait_s
     if "?" in str(target):
         raise CopyError(f"DuckDB cannot write {target}: there is a question mark in its name", "name another file")
     # A directory of our own: nobody else reads the file before it has its mode, which DuckDB does not set.
-    work = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
-    part = work / "copy.duckdb"
+    work = None
     try:
-        work.mkdir(mode=0o700)
-        copied = _write(layout, part, wait_s)
-        _put(part, target, force=force)
+        work = work_beside(target)
+        copied = _write(layout, work / "copy.duckdb", wait_s)
+        put(work / "copy.duckdb", target, force=force)
     except duckdb.Error as error:
         raise StoreError(f"the store cannot be copied to {target}: {str(error).splitlines()[0]}") from error
+    except FileExistsError as error:
+        raise CopyError(f"{target} exists", "name another file, or overwrite it with --force") from error
     except OSError as error:
         raise CopyError(f"cannot write {target}: {error.strerror or error}", "name another file") from error
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if work is not None:
+            shutil.rmtree(work, ignore_errors=True)
     return copied
 
 
@@ -161,26 +163,6 @@ def _published(layout: StoreLayout) -> Snapshot | None:
         return read_manifest(layout.snapshot_dir)
     except StoreError:
         return None
-
-
-def _put(part: Path, target: Path, *, force: bool) -> None:
-    part.chmod(0o600)
-    fd = os.open(part, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    if force:
-        part.replace(target)
-        return
-    try:
-        os.link(part, target)  # unlike a rename it overwrites nothing
-    except FileExistsError:
-        raise CopyError(f"{target} exists", "name another file, or overwrite it with --force") from None
-    except OSError:  # a file system without links
-        if os.path.lexists(target):
-            raise CopyError(f"{target} exists", "name another file, or overwrite it with --force") from None
-        part.replace(target)
 
 
 def _utcnow() -> datetime:
