@@ -17,7 +17,8 @@
     evidence  the evidence of the ledger; supersede it, or class a failure
     case      case records with their six parts
     baseline  baselines, reviewed or pending review
-    verify    walk the ledger's chain, receipts and artifacts; name the first break
+    report    what a run or a candidate is, in Markdown or HTML, and as a bundle that another machine can verify
+    verify    walk the ledger's chain, receipts and artifacts, or a bundle; name the first break
     stores    who writes the stores of a workspace, where they lie, how old they are
     rules     list, explain and try rule packs
     wandb     read a W&B history here, for daemons on nodes without a way to W&B
@@ -60,6 +61,7 @@ COMMANDS: Final = {
     "ledger_commands": ("criterion", "case", "baseline"),
     "candidate_command": ("candidate", "exempt"),
     "gates_command": ("gates", "evidence"),
+    "report_command": ("report",),
     "verify_command": ("verify",),
     "wandb_command": ("wandb",),
     "rules_command": ("rules",),

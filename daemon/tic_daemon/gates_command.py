@@ -110,7 +110,7 @@ def _table(candidate: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> l
 _CURRENT: Final = """
 SELECT id, candidate_id, gate, cell, run_id, policy, label, state, reason, plane, said_at
 FROM evidence_current ORDER BY said_at, id"""
-_WHOLE: Final = """
+WHOLE: Final = """
 SELECT l.id, l.candidate_id, c.gate, CASE WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell, l.run_id, l.policy, l.label,
     CASE WHEN s.target IS NOT NULL THEN 'superseded' WHEN c.replaced_by IS NOT NULL THEN 'historical' ELSE 'current' END AS state,
     l.reason, l.plane, l.said_at
@@ -122,7 +122,7 @@ WHERE l.kind = 'evidence' ORDER BY l.said_at, l.id"""  # noqa: E501
 
 def _list(args: argparse.Namespace) -> int:
     own = said.candidate_id(args.at, args.candidate)
-    rows = said.rows_at(args.at, _WHOLE if args.whole else _CURRENT)
+    rows = said.rows_at(args.at, WHOLE if args.whole else _CURRENT)
     rows = [row for row in rows if own in ("", row["candidate_id"])]
     return said.listed(args, rows, [_piece(row) for row in rows], "nothing was judged of a candidate here")
 
