@@ -43,12 +43,14 @@ _PAGE: Final = f"SELECT {_COLUMNS} FROM ledger WHERE seq > ? AND seq <= ? ORDER 
 
 _CODES: Final = {
     "chain": ExitCode.FAIL, "receipt": ExitCode.GAPS, "artifact": ExitCode.GAPS, "store": ExitCode.NO_EVIDENCE,
+    "bundle": ExitCode.FAIL, "file": ExitCode.GAPS,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Something that is not as it was. `what`: chain, receipt, artifact or store; `where`: the row or the file."""
+    """Something that is not as it was. `what`: chain, receipt, artifact or store; of a bundle also bundle (what it says
+    of itself) and file. `where`: the row or the file."""
 
     what: str
     where: str
@@ -72,8 +74,14 @@ class Wanted:
 
 @dataclass(slots=True)
 class Found:
-    """What was walked in one store. `head`: the hash of the last row that holds. `elsewhere`: files of other machines.
-    `unhashed`: files of which no hash is known."""
+    """What was walked in one store, or in one bundle.
+
+    Attributes:
+        head: the hash of the last row that holds. hashes: of all rows. digest: of a bundle, the SHA-256 of its
+            statement.
+        elsewhere: files of other machines; of a bundle, what could not be put into it, which `absent` names.
+        unhashed: files of which no hash is known; of a bundle, dumps that were left out on purpose.
+    """
 
     store: str
     rows: int = 0
@@ -83,6 +91,8 @@ class Found:
     bytes: int = 0
     elsewhere: int = 0
     unhashed: int = 0
+    digest: str = ""
+    absent: list[str] = field(default_factory=list)
     broken: int = 0
     breaks: list[Break] = field(default_factory=list)
 
@@ -94,15 +104,9 @@ class Found:
 
     @property
     def exit_code(self) -> ExitCode:
-        """10 a chain that is broken, 14 files that are not as they were, 12 files that cannot be seen from here, 15 a
-        store that cannot be read or holds nothing to verify."""
-        codes = {
-            "chain": ExitCode.FAIL,
-            "receipt": ExitCode.GAPS,
-            "artifact": ExitCode.GAPS,
-            "store": ExitCode.NO_EVIDENCE,
-        }
-        found = [codes[one.what] for one in self.breaks]
+        """10 a chain that is broken, or a bundle that does not hold together, 14 files that are not as they were, 12
+        files that cannot be seen from here, 15 a store that cannot be read or holds nothing to verify."""
+        found = [_CODES[one.what] for one in self.breaks]
         if not (self.rows or self.files or self.elsewhere or self.breaks):
             found.append(ExitCode.NO_EVIDENCE)
         if self.elsewhere and not found:
