@@ -60,6 +60,8 @@ PENDING_BYTES = 32 << 20
 """How much may be read and not yet committed; then reading waits for the store."""
 SWEEP_RESERVE_S = 8.0
 """At the end: the final sweep leaves so much of the time to what comes after it."""
+SWEEP_BYTES = 128 << 20
+"""The same while all there is is read to its end: what a commit asks of rows that stand it asks four times less often."""
 SWEEP_S = 2.0
 """While all there is is read to its end, rows may wait so long: a commit costs about the same whatever it holds."""
 COMMIT_RESERVE_S = 4.0
@@ -500,11 +502,11 @@ class Daemon:
         while not no_more():
             self._read(whole=True)
             waited = time.monotonic() - self._pace.last
-            if self._pending and (waited >= SWEEP_S or self._pending_bytes >= PENDING_BYTES):
+            if self._pending and (waited >= SWEEP_S or self._pending_bytes >= SWEEP_BYTES):
                 self._commit()
             if self._follower.drained() and self._wandb.drained():
                 break
-            if self._pending_bytes >= PENDING_BYTES:
+            if self._pending_bytes >= SWEEP_BYTES:
                 time.sleep(0.05)  # the store is full: wait for space rather than fill the memory
             elif self._follower.drained():
                 self._follower.wait(0.05)
