@@ -11,8 +11,8 @@ import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
-from operator import attrgetter, itemgetter
+from itertools import accumulate, chain, compress, islice
+from operator import attrgetter, is_not, itemgetter
 
 import pyarrow as pa
 
@@ -89,9 +89,10 @@ class Batch:
         put("host", column(self.host, pa.string()))
         put("source_id", column(self.source_id, pa.int64()))
         put("generation", column(self.generation, pa.int32()))
-        ats = [event.at for event in self.events]
+        ats, places = _each_once([event.at for event in self.events])
         for field, name, kind in AT_COLUMNS:
-            put(name, column(list(map(attrgetter(field), ats)), kind))
+            values = column(list(map(attrgetter(field), ats)), kind)
+            put(name, values if places is None else values.take(places))
             if name == "line_no":
                 put("prov", column(self.prov, pa.int64()))
         put("observed_at", pa.repeat(pa.scalar(observed_at, STAMP), n))
@@ -112,6 +113,15 @@ class Batch:
         return pa.table(
             [ids, *columns, observed], names=["row_id", "key", "value", "value_text", "kind", "observed_at"]
         )
+
+
+def _each_once(ats: list[At]) -> tuple[list[At], pa.Array | None]:
+    """Each `At` of a run of the same ones, and for each row which of them it has; None: nearly each has its own. The
+    metrics of a line share one."""
+    first = [True, *map(is_not, ats, islice(ats, 1, None))]
+    if first.count(True) * 4 > len(ats) * 3:
+        return ats, None
+    return list(compress(ats, first)), pa.array([place - 1 for place in accumulate(first)], pa.int32())
 
 
 def column(values: Sequence[object], kind: pa.DataType) -> pa.Array:
