@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from tests.scan.support import fields_of, of, opened, scan
 from tic_daemon.scan.events import Mismatch, ProcessSeen, SourceRun, StepEvent
+from tic_daemon.scan.records import fields_of as read_fields
+from tic_daemon.scan.records import is_template, whole_line
 
 FIELDS = {
     "run": "a",
@@ -325,3 +327,18 @@ def test_records_in_a_printed_response() -> None:
 def test_a_processes_own_name_does_not_hold_for_what_others_wrote_behind_it() -> None:
     (record,) = records("(EngineCore pid=5) INFO 11-29 20:00:00 [a.py:1] hello" + ONE)
     assert record.at.pid is None
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from([*FIELDS]), st.text("a1.-<>{}$%…[](|,;\"' =é/", max_size=4), st.sampled_from(["", ".", " ", " x=1", "["])
+)  # fmt: skip
+def test_a_line_in_the_usual_form_is_read_as_any_other(field: str, value: str, behind: str) -> None:
+    line = "[mismatch] " + " ".join(words(**{field: value})) + behind
+    values = whole_line(line)
+    if values is not None:
+        fields = read_fields(line.removeprefix("[mismatch]"))
+        assert fields == dict(zip(FIELDS, values, strict=True))
+        assert not is_template(fields)
+    if not behind and value.isascii() and value.isalpha():
+        assert values is not None

@@ -503,3 +503,55 @@ def test_no_line_stalls_the_scanner() -> None:
         began = time.process_time()
         scan(line)
         assert time.process_time() - began < 5, line[:60]
+
+
+WHOLE = (
+    "[mismatch] run=a step=3 policy=9f21 input=sha256:ab12 phase=decode rank=1 repeat=0 scope=fixed-input "
+    "intervention=none metric=logprob_mae value=0.01 reference=trainer/old self_repeat=0.0001 report=r/3.json "
+    "classification=unknown"
+)
+HEADS = (
+    "", "", "(WorkerDict pid=77) ", "(EngineCore pid=4521) INFO 11-29 20:48:30 [core.py:1] ", "[rank3]: ", "0: ",
+    "(Worker_TP1 pid=4522) ERROR 11-29 20:48:30 [core.py:1] ", "[2026-11-29 10:00:00 TP2] ", "[default2]:", "gpu-7: ",
+)  # fmt: skip
+TAILS = (
+    "",
+    "",
+    " [repeated 3x across cluster]",
+    ".",
+    " ",
+    "x",
+    "[mismatch]",
+    "(a",
+    " |",
+    "% 3%|#|",
+    "}",
+    " [rank1]: x",
+)
+
+
+@pytest.mark.parametrize("traits", [{}, {"single_process": True, "pid": 4521}, {"single_process": True, "rank": 3}])
+def test_lines_read_the_short_way_give_what_the_thorough_way_gives(traits: dict[str, object]) -> None:
+    # A chunk with a NUL in it is read the thorough way, line by line.
+    rng = random.Random(5)
+    lines = [line.decode().rstrip("\n") for line in PACK_LINES if line.isascii()]
+    lines = [line for line in lines if not re.search(r"[\r\x1b\0]", line)]
+    changed = [
+        WHOLE.replace(old, new)
+        for old, new in [
+            ("", ""), ("run=a", "run=<id>"), ("run=a", "run=b,"), ("step=3", "step=$N"), ("0.01", "..."),
+            ("unknown", "Unknown"), ("unknown", "unknown[x"), ("unknown", "unk;"), ("r/3.json", "10%|#|"), ("0.01", "'1'"),
+            ("r/3.json", "[rank0]:"), (" rank=1", ""), (" rank=1", " rank=1 rank=1"), (" rank=1", "\trank=1"),
+            ("] run", "]: run"), ("trainer/old", '"a b"'), ("step=3", "step=x"), ("policy=9f21", "policy="),
+        ]
+    ]  # fmt: skip
+    for _ in range(60):
+        some = [
+            rng.choice(HEADS) + rng.choice(changed if rng.random() < 0.4 else lines) + rng.choice(TAILS)
+            for _ in range(60)
+        ]
+        plain = "\n".join(some).encode() + b"\n"
+        short, thorough = opened(**traits), opened(**traits)
+        found = short.feed(plain) + short.feed(b"\0\n")
+        assert list(map(repr, found)) == list(map(repr, thorough.feed(plain + b"\0\n")))  # nan is not nan
+        assert short.state() == thorough.state()

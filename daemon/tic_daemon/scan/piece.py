@@ -23,7 +23,7 @@ from tic_daemon.scan.events import (
     Transport,
 )
 from tic_daemon.scan.lines import clean, is_bar, transport
-from tic_daemon.scan.records import HEADER, fields_of, is_record, is_template, tokens
+from tic_daemon.scan.records import HEADER, fields_of, is_record, is_template, mismatch, tokens, whole_line
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.stamps import Years
 from tic_daemon.scan.state import Proc, State
@@ -55,8 +55,12 @@ OWN: Final = (
     RAY_OPENER.encode(), RAY_CREATION.encode(), RICH_OPENER.encode(),
 )  # fmt: skip
 """Literals that are read here, beside those of the rules; they have the first numbers."""
+_OFTEN_SAID: Final = frozenset({"transport", "env"})
 _PLANS: Final = 4096
 _FIRST_PART: Final = re.compile(rb"[^\r]*[^\s][^\r]*")
+
+
+Plan = tuple[bool, tuple[Rule, ...]]
 
 
 class Plans:
@@ -70,20 +74,29 @@ class Plans:
     def __init__(self, of_literal: Sequence[tuple[Rule, ...]], order: Mapping[str, int]) -> None:
         self.of_literal = of_literal
         self._order = order
-        self._known: dict[tuple[int, ...], tuple[bool, tuple[Rule, ...]]] = {}
+        self._known: dict[tuple[int, ...], Plan] = {}
+        self._alone: list[Plan | None] = [None] * len(of_literal)
 
-    def of(self, hits: Sequence[Hit]) -> tuple[bool, tuple[Rule, ...]]:
+    def of(self, hits: Sequence[Hit]) -> Plan:
         """Whether one of `OWN` is among the hits, and the rules to try, in order. The hits of lines repeat."""
+        if len(hits) == 1:
+            alone = hits[0][1]
+            plan = self._alone[alone]
+            if plan is None:
+                plan = self._alone[alone] = self._made((alone,))
+            return plan
         numbers = tuple([number for _place, number in hits])
         plan = self._known.get(numbers)
         if plan is None:
-            rules = {rule.name: rule for number in numbers for rule in self.of_literal[number]}
-            ordered = tuple(sorted(rules.values(), key=lambda rule: self._order[rule.name]))
-            plan = (min(numbers) < len(OWN), tuple(rule for rule in ordered if rule.yields != "mismatch"))
             if len(self._known) >= _PLANS:
                 self._known.clear()
-            self._known[numbers] = plan
+            plan = self._known[numbers] = self._made(numbers)
         return plan
+
+    def _made(self, numbers: Sequence[int]) -> Plan:
+        rules = {rule.name: rule for number in numbers for rule in self.of_literal[number]}
+        ordered = sorted(rules.values(), key=lambda rule: self._order[rule.name])
+        return min(numbers) < len(OWN), tuple(rule for rule in ordered if rule.yields != "mismatch")
 
     def place(self, rule: Rule, hits: Sequence[Hit]) -> int:
         """Where the first literal of a rule ends."""
@@ -109,6 +122,7 @@ class PieceReader:
         self.state = state
         self.single = writers.single_key(traits) if traits.single_process else ""
         self.pid = traits.pid if self.single else None
+        self.rank, self.stream = traits.rank, traits.stream
         self.events: list[Event] = []
         self._bar: Bar | None = None
 
@@ -170,6 +184,19 @@ class PieceReader:
             self._records(piece)
         if rules:
             self._rules(piece, rules, hits, origin, trace)
+
+    def record(self, text: str, values: Sequence[str], offset: int, length: int, line_no: int) -> None:
+        """As `take`, of a line that is a whole record and nothing else, while no record and no traceback is open.
+
+        Args:
+            values: of the record's fields (`records.whole_line`).
+        """
+        key = self.single
+        proc = self.state.procs.get(key)
+        piece = _Piece(self, None, text, Wrapped(text, self.state.years), key, proc or Proc(), offset, length, line_no)
+        if key and (proc is None or key in self.state.wants):
+            self._writer(piece, known=proc is not None)
+        self._whole(piece, values)
 
     def settle(self, raw: bytes) -> None:
         """The line behind the one whose events are held begins with `raw`."""
@@ -293,6 +320,9 @@ class PieceReader:
     def _records(self, piece: _Piece) -> None:
         records = self.state.records
         text = piece.line.text
+        if (values := whole_line(text)) is not None:
+            self._whole(piece, values)
+            return
         header = HEADER.match(text) if text.startswith("[mismatch]") else None
         if header is not None:
             said = text[header.end() :]
@@ -312,6 +342,11 @@ class PieceReader:
         if records.open:
             noise = not text.strip() or is_bar(piece.bytes)
             self.give(records.follow(piece.key, piece.end, piece.line_no, text, piece.shown(), noise))
+
+    def _whole(self, piece: _Piece, values: Sequence[str]) -> None:
+        """A record that is complete in itself, of which every field is said once."""
+        if not self._is_quoted(piece, values[0]):
+            self.give([mismatch(piece.at(""), piece.end, values, piece.shown())])
 
     def _rules(
         self, piece: _Piece, rules: Sequence[Rule], hits: Sequence[Hit], origin: int, trace: Trace | None
@@ -402,32 +437,42 @@ class PieceReader:
             if len(text) > REGEX_LIMIT:
                 seen = piece.around(place)
             hit = rule.regex.search(seen)
-        if hit is None or self.state.denials.of(rule, piece.key):
+        if hit is None:
+            return
+        state = self.state
+        denied = state.denials.standing or state.denials.once
+        if denied and state.denials.of(rule, piece.key):
             return
         if rule.yields == "context":
             self._context(rule, hit, piece.key)
             return
-        make = self._maker(rule, hit, piece)
+        make = self._maker(rule, hit, piece) if rule.step_from or state.blocks.epochs else piece.at
         if make is None:
             return
-        found = self._news(
-            yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, make), piece
-        )
+        found = yields.events(rule, hit, seen if rule.anchor == "any" else text, piece.line.node, make)
+        if rule.yields in _OFTEN_SAID:
+            found = self._news(found, piece)
         if rule.step_from == "bar" and self._bar is not None and found:
             held = self.state.held or Held(piece.key, self._bar, piece.proc.step)
             held.events += [event for event in found if isinstance(event, (StepEvent, Metric))]
             self.state.held = held
             return
         self.events += found
-        self.state.denials.heard(rule, piece.key, found)
-        if not found or not numbers:
-            return
-        at = found[0].at
+        if denied:
+            state.denials.heard(rule, piece.key, found)
+        if found and numbers:
+            self._counted(found[0], piece)
+
+    def _counted(self, first: Event, piece: _Piece) -> None:
+        """A line of a step or of numbers gave events, of which this is the first."""
+        at = first.at
         piece.bound(at)
-        if piece.key and isinstance(found[0], StepEvent) and at.step is not None:
-            piece.proc.step = at.step if found[0].edge == "end" else at.step - 1
+        if not isinstance(first, StepEvent) or at.step is None:
+            return
+        if piece.key:
+            piece.proc.step = at.step if first.edge == "end" else at.step - 1
             self.state.quotes.pop(piece.key, None)
-        if isinstance(found[0], StepEvent) and found[0].edge == "begin" and at.step is not None:
+        if first.edge == "begin":
             self.state.blocks.begin(piece.key, at.step)
 
     def _context(self, rule: Rule, hit: re.Match[str], key: str) -> None:
@@ -482,26 +527,26 @@ class _Piece:
             if pid is None and groups:
                 pid = integer(groups.get("pid") or "")
         if rank is None:
-            rank = reader.traits.rank
+            rank = reader.rank
             if rank is None and groups:
                 rank = integer(groups.get("rank") or "")
                 if rank is not None and abs(rank) >= _INT32:
                     rank = None
-        carried = step is None and proc.step is not None
-        if carried:
+        carried = False
+        if step is None:
             step = proc.step
+            carried = step is not None
         actor = line.actor or (reader.actor if reader.single else "")
+        stream = line.stream or reader.stream or stream
         stamp = line.stamp
         if stamp is None:
             return At(
-                self.offset, self.length, self.line_no, self.key, pid, rank, actor,
-                line.stream or reader.traits.stream or stream, None, 0, False,
+                self.offset, self.length, self.line_no, self.key, pid, rank, actor, stream, None, 0, False,
                 proc.stamp, proc.utc and proc.stamp is not None, step, carried,
             )  # fmt: skip
         return At(
-            self.offset, self.length, self.line_no, self.key, pid, rank, actor,
-            line.stream or reader.traits.stream or stream, stamp.at, stamp.res_us, stamp.utc, None, False,
-            step, carried,
+            self.offset, self.length, self.line_no, self.key, pid, rank, actor, stream,
+            stamp.at, stamp.res_us, stamp.utc, None, False, step, carried,
         )  # fmt: skip
 
     def bound(self, at: At) -> None:

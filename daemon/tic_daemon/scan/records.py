@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
@@ -40,6 +41,12 @@ MAX_BYTES: Final = 64 * 1024
 _MAX_FIELDS: Final = 64
 _TOKEN: Final = re.compile(r"""\s*([A-Za-z_][\w.\-]{0,63})=("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"']\S*|(?=\s|$))""")
 _ESCAPED: Final = re.compile(r"\\(.)")
+# A record whose fields are all there, in the seed's order, without quotes, placeholders and what a sentence or another
+# writer adds. Nearly all are so.
+_LINE: Final = re.compile(
+    r"\[mismatch\] " + " ".join(rf"{key}=([^\s\"',;\[|<{{$%.…][^\s\"',;\[|]*)" for key in FIELDS[:-1])
+    + " classification=([a-z]+)"
+)  # fmt: skip
 _KEY: Final = re.compile(r"[A-Za-z_][\w.\-]{0,63}").fullmatch
 _KNOWN: Final = frozenset(FIELDS)
 _OWN: Final = "tic"
@@ -116,6 +123,12 @@ def fields_of(text: str) -> dict[str, str] | None:
 def is_record(pairs: Pairs) -> bool:
     """Whether a field of the seed is among them, and they are no template of a record: that names no run."""
     return any(key in _KNOWN for key, _value in pairs) and not is_template(dict(pairs))
+
+
+def whole_line(text: str) -> tuple[str, ...] | None:
+    """The values of `FIELDS` of a line that is nothing but a whole record in its usual form; None of any other."""
+    hit = _LINE.fullmatch(text)
+    return hit.groups() if hit is not None else None
 
 
 def is_template(fields: dict[str, str]) -> bool:
@@ -239,6 +252,20 @@ def _mismatch(at: At, end: int, fields: dict[str, str], raw: str, *, conflict: b
     if fields.get("producer") == _OWN:
         return []
     values = _all(fields) if complete else [fields.get(key, "") for key in FIELDS]
+    extra = (
+        {}
+        if complete and len(fields) == len(FIELDS)
+        else {key: value for key, value in fields.items() if key not in _KNOWN}
+    )
+    shown = json.dumps(extra, ensure_ascii=False) if extra else "{}"
+    return [mismatch(at, end, values, raw, conflict=conflict, complete=complete, extra=shown)]
+
+
+def mismatch(
+    at: At, end: int, values: Sequence[str], raw: str, *, conflict: bool = False, complete: bool = True,
+    extra: str = "{}",
+) -> Mismatch:  # fmt: skip
+    """The event of a record. `values`: of `FIELDS`, "" where one is missing; `extra`: other fields, as JSON."""
     run, step_text, policy, shown_input, phase, rank_text, repeat, scope, intervention, metric, value_text, reference, \
         noise_text, report, classification = values  # fmt: skip
     step, value, noise = integer(step_text), number(value_text), number(noise_text)
@@ -264,15 +291,7 @@ def _mismatch(at: At, end: int, fields: dict[str, str], raw: str, *, conflict: b
         at.rank if at.rank is not None else rank, at.actor, at.stream, at.stamp, at.stamp_res_us, at.stamp_utc,
         at.after_stamp, at.after_utc, at.step if step is None else step, carried, policy,
     )  # fmt: skip
-    extra = (
-        {}
-        if complete and len(fields) == len(FIELDS)
-        else {key: value for key, value in fields.items() if key not in _KNOWN}
-    )
-    return [
-        Mismatch(
-            at, run, shown_input, phase, rank_text, repeat, scope, intervention, metric, value, value_text, reference,
-            noise, noise_text, report, classification, json.dumps(extra, ensure_ascii=False) if extra else "{}", state,
-            raw,
-        )
-    ]  # fmt: skip
+    return Mismatch(
+        at, run, shown_input, phase, rank_text, repeat, scope, intervention, metric, value, value_text, reference,
+        noise, noise_text, report, classification, extra, state, raw,
+    )  # fmt: skip

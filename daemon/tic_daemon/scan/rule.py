@@ -154,6 +154,7 @@ class Rule:
     denies_for: str = "process"
     regex: re.Pattern[str] = dataclass_field(init=False, repr=False, compare=False)
     tells_who: bool = dataclass_field(init=False, repr=False, compare=False)
+    said_by: str = dataclass_field(init=False, repr=False, compare=False)
 
     if not TYPE_CHECKING:
 
@@ -163,6 +164,9 @@ class Rule:
                 value = re.compile(self.pattern, re.ASCII)
             elif name == "tells_who":
                 value = not _WHO.isdisjoint(self.regex.groupindex)
+            elif name == "said_by":
+                slot = _SLOT.fullmatch(self.claimed or self.observed)
+                value = slot[1] if slot is not None and slot[1] in self.regex.groupindex else ""
             else:
                 raise AttributeError(name)
             object.__setattr__(self, name, value)
@@ -191,8 +195,12 @@ class Rule:
             return groups[template[1:-1]] or ""
         return _SLOT.sub(lambda slot: groups.get(slot[1]) or "", template)
 
-    def state_value(self, groups: Mapping[str, str | None]) -> str | None:
+    def state_value(self, hit: re.Match[str]) -> str | None:
         """The value that an exec_state rule claims or observes, or None if `values` does not know the text."""
+        if self.said_by:
+            text = hit[self.said_by] or ""
+            return self.values.get(text) if self.values else text
+        groups: Mapping[str, str | None] = hit.groupdict()
         if self.share:
             counts = [float(groups[name] or 0) for name in self.share]
             if not (whole := sum(counts)):

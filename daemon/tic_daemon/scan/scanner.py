@@ -26,6 +26,7 @@ from tic_daemon.scan.events import At, Event, Gap
 from tic_daemon.scan.json_log import plain_of
 from tic_daemon.scan.lines import is_whole, logger_prefix, pieces, transport
 from tic_daemon.scan.piece import OWN, REGEX_LIMIT, PieceReader, Plans
+from tic_daemon.scan.records import whole_line
 from tic_daemon.scan.rule import Rule
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.stamps import Years
@@ -175,13 +176,8 @@ class SourceScanner:
             target = place - 1
             if records or traces or cuts or state.held or (single and not procs):
                 target = position
-            else:
-                if wants:
-                    if position > wanted.best or wanted.changed != state.wants_changed:
-                        wanted.next(position)
-                    target = min(target, wanted.best)
-                if new.places:
-                    target = min(target, new.next(position))
+            elif wants or new.places:
+                target = min(target, wanted.next(position), new.next(position))
             if target >= size:
                 break
             start = newline_before(b"\n", position, target) + 1 or position
@@ -192,11 +188,13 @@ class SourceScanner:
                 hit += 1
                 place = hits[hit][0]
             found = hits[first:hit]
-            line = ""
+            line, own = "", False
             if plain and found and not (records or traces or cuts or state.held):
                 own, rules = plan(found)
                 line = data[start : end - (data[end - 1] == 10)].decode("ascii")
-            if line and _is_one(line) and not (own and _needs_more(line)):
+            if own and len(found) == 1 and not rules and (values := whole_line(line)) is not None:
+                reader.record(line, values, base + start, end - start, line_no)
+            elif line and _is_one(line) and not (own and _needs_more(line)):
                 take(line, None, base + start, end - start, line_no, found, start, own, rules, b"")
             else:
                 self._line(data, start, end, base, line_no, found, new.within(position, end) if new.places else _NONE)

@@ -103,7 +103,7 @@ def _verl(text: str) -> list[Pair]:
     pairs: list[Pair] = []
     for part in parts:
         key, colon, value = part.partition(":")
-        if key[:1] in _DASHES:
+        if key and key[0] in _DASHES:
             key = key.lstrip("- ")
         if colon and key and " " not in key:
             printed = value.strip()

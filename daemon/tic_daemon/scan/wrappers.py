@@ -87,13 +87,16 @@ _REPEATED: Final = re.compile(r"\[repeated (\d{1,9})x across cluster\](?: \(Ray 
 
 
 class _Head(NamedTuple):
-    """What `(Worker_TP0 pid=4521) ` says. `pid` is None where the number is too large for one."""
+    """What `(Worker_TP0 pid=4521) ` says. `pid` is None where the number is too large for one. `kinds`, `proc`: of a
+    line that begins with it and goes on with vLLM's header."""
 
     engine: bool
     actor: str
     pid: int | None
     rank: int | None
     ip: str
+    kinds: tuple[str, ...]
+    proc: str
 
 
 # A process writes the same head in front of every line: reading it once is enough.
@@ -104,10 +107,10 @@ _MAX_HEADS: Final = 4096
 
 def _proc(hit: re.Match[str], found: Wrapped) -> None:
     name, rank, tensor, pid, ip = hit.groups()
-    head = _Head(
-        name.startswith(_ENGINE), f"{name} TP{tensor}" if tensor else name, int(pid) if len(pid) < 18 else None,
-        int(rank) if rank else None, ip or "",
-    )  # fmt: skip
+    engine, actor = name.startswith(_ENGINE), f"{name} TP{tensor}" if tensor else name
+    number, own_rank = int(pid) if len(pid) < 18 else None, int(rank) if rank else None
+    kinds = (_VLLM_KIND if engine else _RAY_KIND) + _VLLM_RECORD_KIND
+    head = _Head(engine, actor, number, own_rank, ip or "", kinds, key_of_writer(number, own_rank, actor))
     if len(hit[0]) <= _HEAD_SIZE and hit[0].count(") ") == 1:
         if len(_HEADS) >= _MAX_HEADS:
             _HEADS.clear()
@@ -116,7 +119,7 @@ def _proc(hit: re.Match[str], found: Wrapped) -> None:
 
 
 def _apply(head: _Head, found: Wrapped) -> None:
-    engine, actor, pid, rank, ip = head
+    engine, actor, pid, rank, ip, _kinds, _proc = head
     found.kinds += _VLLM_KIND if found.actor or engine else _RAY_KIND
     if not found.outer:
         found.outer = actor
@@ -381,6 +384,11 @@ def peel(text: str, years: Years) -> Wrapped:
         text: one piece of a line as `lines.clean` gives it.
         years: gives stamps without a year their year; moves on with them.
     """
+    if text[:1] == "(":
+        close = text.find(") ", 0, _HEAD_SIZE) + 2
+        head = _HEADS.get(text[:close])
+        if head is not None and (ahead := _RECORD_AHEAD(text, close)) is not None:
+            return _headed(text, years, head, ahead)
     found = Wrapped(text, years)
     start = _peel(text, 0, found)
     if start == 0:
@@ -389,10 +397,9 @@ def peel(text: str, years: Years) -> Wrapped:
         return found
     if start:
         text = text[start:]
-    if text[-1:] in _REPEAT_ENDS and (again := _REPEATED.match(text, text.rfind("[repeated "))) is not None:
-        found.repeat = int(again[1])
-        text = text[: again.start()].rstrip()
-    if found.kinds[-1:] == _RICH_KIND:
+    if text[-1:] in _REPEAT_ENDS:
+        text = _once(text, found)
+    if found.kinds[-1] == "rich":
         text = _RICH_FILE.sub("", text)
     found.text = text
     found.proc = key_of_writer(found.pid, found.rank, found.actor)
@@ -405,6 +412,28 @@ def peel(text: str, years: Years) -> Wrapped:
 
 
 _REPEAT_ENDS: Final = frozenset("])")
+
+
+def _once(text: str, found: Wrapped) -> str:
+    """The text without Ray's word that it came several times."""
+    again = _REPEATED.match(text, text.rfind("[repeated "))
+    if again is None:
+        return text
+    found.repeat = int(again[1])
+    return text[: again.start()].rstrip()
+
+
+def _headed(text: str, years: Years, head: _Head, ahead: re.Match[str]) -> Wrapped:
+    """As `peel`, of a line that begins with a known head and vLLM's header behind it, as most do."""
+    found = Wrapped(text, years)
+    found.actor = found.outer = head.actor
+    found.pid, found.rank, found.ip, found.kinds, found.proc = head[2:]
+    found.level, when = ahead.groups()
+    found.level_class = _CLASS.get(found.level, "info")
+    found.stamp = years.second(when)
+    text = text[ahead.end() :]
+    found.text = _once(text, found) if text[-1] in _REPEAT_ENDS else text
+    return found
 
 
 def _labelled(text: str, found: Wrapped) -> int:

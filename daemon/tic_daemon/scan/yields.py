@@ -67,7 +67,7 @@ def _who(rule: Rule, hit: re.Match[str]) -> Groups:
 
 
 def _exec_state(rule: Rule, hit: re.Match[str], _payload: str, _node: str, make: AtMaker) -> list[Event]:
-    value = rule.state_value(hit.groupdict())
+    value = rule.state_value(hit)
     if not value:
         return []
     at = make(rule.stream, _who(rule, hit), None)

@@ -159,7 +159,7 @@ class Generation:
             self._grow_head(data[unknown:])
         newline = data.rfind(b"\n") + 1
         if newline:
-            self._advance(self.pending + data[:newline], whole=True)
+            self._advance(b"".join((self.pending, memoryview(data)[:newline])), whole=True)
             self.pending = data[newline:]
         else:
             self.pending += data
