@@ -61,9 +61,9 @@ PENDING_BYTES = 32 << 20
 SWEEP_RESERVE_S = 8.0
 """At the end: the final sweep leaves so much of the time to what comes after it."""
 SWEEP_BYTES = 128 << 20
-"""The same while all there is is read to its end: what a commit asks of rows that stand it asks four times less often."""
-SWEEP_S = 2.0
-"""While all there is is read to its end, rows may wait so long: a commit costs about the same whatever it holds."""
+"""The same while all there is is read to its end: a commit asks much of all rows that stand, so fewer are cheaper."""
+SWEEPS_S = (2.0, 8.0)
+"""While all there is is read to its end, rows may wait so long at least and at most."""
 COMMIT_RESERVE_S = 4.0
 """At the end: a commit that finds no space is tried until so much of the time is left."""
 PUBLISH_RESERVE_S = 3.0
@@ -499,11 +499,15 @@ class Daemon:
         """Reads and commits until nothing is left to read. False: `no_more` said to stop before."""
         self._follower.hasten()
         self._wandb.hasten()
+        pace, began = Pace(COMMIT_SHARE, *SWEEPS_S, burst_s=0.0), time.monotonic()
+        pace.done(began, began, 0.0)
         while not no_more():
             self._read(whole=True)
-            waited = time.monotonic() - self._pace.last
-            if self._pending and (waited >= SWEEP_S or self._pending_bytes >= SWEEP_BYTES):
-                self._commit()
+            began = time.monotonic()
+            due = self._pending_bytes >= SWEEP_BYTES or not pace.remaining(began)
+            if self._pending and due and self._commit():
+                ended = time.monotonic()
+                pace.done(began, ended, ended - began)
             if self._follower.drained() and self._wandb.drained():
                 break
             if self._pending_bytes >= SWEEP_BYTES:
