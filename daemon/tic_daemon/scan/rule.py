@@ -106,6 +106,7 @@ class Rule:
         denies, denies_for: context: rules whose hits say nothing after this line, and how long; see `denials`.
         path: file: template; `what` is one of `FILE_KINDS`, `edge` as of a step.
         tells_who: a group of the pattern names the writer. Follows from the pattern.
+        said_by: the group that is all that `claimed` or `observed` renders, "" if there is none. Follows from them.
     """
 
     name: str
