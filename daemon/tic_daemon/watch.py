@@ -425,6 +425,8 @@ class Daemon:
         self._wandb_api.kept()
         self._env_files.taken(pins)
         self._record_files.taken(configs)
+        if self._desk is not None:
+            self._desk.kept()
         self._spool_at = started
         if not self._room:
             self._follower.wake()  # more of the histories may wait

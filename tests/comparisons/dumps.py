@@ -91,6 +91,7 @@ class Bench:
         assert self.desk is not None
         while True:
             self.rows += self.desk.take()
+            self.desk.kept()
             if done():
                 self.rows += self.desk.take()
                 return

@@ -116,8 +116,9 @@ def test_the_story(tmp_path: Path) -> None:
     job.results("proof", OTHER, plant="one bit")
     job.watch()
     assert job.ask("SELECT label, planted_error FROM comparisons WHERE run_id = 'proof'") == [("FAIL", "one bit")]
+    assert job.cell("base") == ("pass", False, "bitwise: 0 of 4 valid tokens differ"), "what was pending is judged"
 
-    # From then on the same candidate's run is judged.
+    # From then on a run of the same candidate is judged at once.
     job.log("base-2", "[mismatch] run=base-2 step=1 k1=0.0")
     job.results("base-2", VALUES)
     job.spool("candidate", "declare", "base-2", "--name", "base", *fields)
@@ -152,9 +153,15 @@ def test_the_story(tmp_path: Path) -> None:
         "nothing is judged again"
     )
     kept = job.ask("SELECT run_id, label FROM ledger WHERE kind = 'evidence' ORDER BY seq")
-    assert kept == [("base-1", ""), ("base-2", "PASS"), ("fp8-1", "FAIL")]
+    assert kept == [("base-1", ""), ("base-1", "PASS"), ("base-2", "PASS"), ("fp8-1", "FAIL")]
 
     # Chain, receipts and artifacts hold; one changed byte of a dump does not.
+    assert cli.main(["verify", str(tmp_path)]) == 0
+    dump = tmp_path / "results" / "base-2" / "step_1" / "trainer.pt"
+    whole = dump.read_bytes()
+    dump.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert cli.main(["verify", str(tmp_path)]) == 14
+    dump.write_bytes(whole)
     assert cli.main(["verify", str(tmp_path)]) == 0
     # Nor does a receipt that was edited, though a daemon has read it again since; nor one that was deleted.
     receipt = tmp_path / "results" / "base-2" / "step_1" / "manifest.json"
@@ -163,11 +170,3 @@ def test_the_story(tmp_path: Path) -> None:
         damage()
         job.watch()
         assert cli.main(["verify", str(tmp_path)]) == 14
-    receipt.write_bytes(before)
-    job.watch()
-    assert cli.main(["verify", str(tmp_path)]) == 0
-    dump = tmp_path / "results" / "base-2" / "step_1" / "trainer.pt"
-    data = bytearray(dump.read_bytes())
-    data[-1] ^= 1
-    dump.write_bytes(bytes(data))
-    assert cli.main(["verify", str(tmp_path)]) == 14

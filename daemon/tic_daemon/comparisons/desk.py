@@ -9,6 +9,7 @@ The queue is what pairs there are without those that are done with the same cont
 done is never done again. A file that crashes the process or cannot be read is a failure with its reason, tried again
 when a file of it changes. What a criterion has judged is not judged by another one while the compared bytes, what is
 declared and what manifests say of them are the same: a threshold that is chosen afterwards can always pass.
+What waits for a planted error is judged once that was judged FAIL.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ MOST_FILES: Final = 20_000
 """Files that one `[[comparison]]` may match."""
 _ONCE: Final = ":once"
 _OVER: Final = ("done", "judged", "failed")
+_PENDING: Final = "inconclusive: pending re-check"
 
 
 class Desk:
@@ -99,6 +101,8 @@ class Desk:
         self._queue: deque[tuple[Pair, Stand]] = deque()
         self._sniff: deque[ArtifactRow] = deque()
         self._crashes: Counter[str] = Counter()
+        self._again: dict[str, str] = {}  # by task the planted error that it waited for
+        self._proving = False  # rows were taken, and not yet kept, that may end such a wait
         self._worker: Worker | None = None
         self._dirty = bool(self._contents.artifacts) or bool(config.comparisons)
         self._active = self._dirty
@@ -128,7 +132,15 @@ class Desk:
         """Rows that nobody took yet."""
         with self._changed:
             rows, self._rows = self._rows, []
+            self._proving |= any(isinstance(row, ComparisonRow) and _ends_a_wait(row) for row in rows)
         return rows
+
+    def kept(self) -> None:
+        """What was taken is committed: what waits for a planted error may find it there."""
+        with self._changed:
+            if self._proving:
+                self._proving, self._dirty = False, True
+                self._start()
 
     def busy(self) -> bool:
         """Whether something is not looked at, waits for its turn, or is compared now."""
@@ -136,7 +148,7 @@ class Desk:
             return (
                 self._active
                 and self._rests_until <= time.monotonic()
-                and bool(self._dirty or self._working or self._queue or self._sniff or self._rows)
+                and bool(self._dirty or self._working or self._queue or self._sniff or self._rows or self._proving)
             )
 
     def hurry(self) -> None:
@@ -219,9 +231,11 @@ class Desk:
             self._config.run_for, str(self._config.base), str(compare.criterion or ""), str(compare.planted or ""),
         )  # fmt: skip
         made = pairs(known)
+        self._again = self._proved()
         queue: list[tuple[Pair, Stand]] = []
         for pair in made:
             stand = self._contents.of(pair, final=self._hurry)
+            stand = replace(stand, content=self._with_proof(pair, stand))
             if self._wanted(pair, stand):
                 queue.append((pair, stand))
         here = {pair.task for pair in made}
@@ -232,6 +246,30 @@ class Desk:
         with self._changed:
             self._queue = deque(queue)
             self._sniff = deque(sniff)
+
+    def _proved(self) -> dict[str, str]:
+        """Tasks that were pending and need be no more: by task the comparison that shows it."""
+        if not any(row.state == "done" and row.why.startswith(_PENDING) for row in self._tasks.values()):
+            return {}
+        try:
+            con = self._connect()
+            try:
+                return dict(con.execute(proofs.AGAIN, [self._host]).fetchall())
+            finally:
+                con.close()
+        except duckdb.Error as error:
+            log.warning("the store cannot say which planted errors were found: %s", error)
+            return {}
+
+    def _with_proof(self, pair: Pair, stand: Stand) -> str:
+        """What a result hangs on: after a wait, also the planted error that ended it."""
+        before = self._tasks.get(pair.task)
+        if stand.state != READY or before is None:
+            return stand.content
+        if before.state in ("done", "judged", "waiting", "running") and _bare(before.content) == stand.content:
+            proof = self._again.get(pair.task) if before.state == "done" else None
+            return f"{stand.content}:{proof}" if proof else before.content
+        return stand.content
 
     def _wanted(self, pair: Pair, stand: Stand) -> bool:
         """Whether the pair is to be compared now; tells why not."""
@@ -333,7 +371,7 @@ class Desk:
 
     def _compare(self, pair: Pair, stand: Stand) -> None:
         again = self._contents.of(pair, final=self._hurry)
-        if again != stand:
+        if again != replace(stand, content=_bare(stand.content)):
             with self._changed:
                 self._dirty = True
             time.sleep(0.05)  # whoever writes it may still be at it
@@ -444,6 +482,16 @@ class Desk:
         with self._changed:
             self._rows.append(row)
         self._wake()
+
+
+def _bare(content: str) -> str:
+    """A content without the planted error that it waited for."""
+    return ":".join(content.split(":")[:3])
+
+
+def _ends_a_wait(row: ComparisonRow) -> bool:
+    """Whether it shows a planted error to be found; or waits for one, which may have been found meanwhile."""
+    return row.rule == 10 or bool(row.plant and row.label == "FAIL" and row.rule == 11)
 
 
 def _proofs(con: duckdb.DuckDBPyConnection, made: Made, judging: Mapping[str, Any]) -> proofs.Proofs:

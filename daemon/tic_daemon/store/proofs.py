@@ -42,6 +42,14 @@ SELECT
         AND criterion_metric = $3 AND reader_a = $4 AND reader_b = $5 AND dtype_a = $6
         AND dtype_b = $7 AND comparator = $8) AS planted
 """
+AGAIN: Final = """
+SELECT c.task, min(p.id) FROM i_comparison c
+JOIN i_comparison p ON p.plant <> '' AND p.label = 'FAIL' AND p.rule = 11 AND p.criterion = c.criterion
+    AND p.criterion_metric = c.criterion_metric AND p.reader_a = c.reader_a AND p.reader_b = c.reader_b
+    AND p.dtype_a = c.dtype_a AND p.dtype_b = c.dtype_b AND p.comparator = c.comparator
+WHERE c.rule = 10 AND c.plant = '' AND c.host = ? GROUP BY c.task
+"""
+"""Tasks that wait for a planted error which was judged FAIL since, each with a comparison that shows it."""
 ALL: Final = """
 SELECT min(frozen_at), min(replaced_at), max(margin_us), min(first_at), sum(timeless)::BIGINT, min(planted) FROM part
 """
