@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import struct
 import zipfile
 from dataclasses import dataclass
@@ -96,10 +98,87 @@ def pickled(value: Any, storages: list[bytes]) -> bytes:  # noqa: PLR0911
     return call + arguments + b"R"
 
 
-def write(path: Path, value: Any, *, raw_pickle: bytes | None = None, compress: int = zipfile.ZIP_STORED) -> Path:
-    """A file of torch.save with `value` in it, or with any pickle."""
+class _Named:
+    """A class or function that a pickle names."""
+
+    def __init__(self, module: str, attribute: str) -> None:
+        self.words = name(module, attribute)
+
+
+class _Call:
+    """A call of one."""
+
+    def __init__(self, function: _Named, *arguments: Any) -> None:
+        self.function, self.arguments = function, arguments
+
+
+class _Remembering(pickle._Pickler):  # the one in Python, whose instructions can be added to
+    """Python's own pickler, which remembers each object as torch.save does; `pickled` remembers none."""
+
+    def __init__(self, file: io.BytesIO, storages: list[bytes]) -> None:
+        super().__init__(file, 2)
+        self.storages = storages
+        self.names: dict[tuple[str, str], _Named] = {}
+
+    def named(self, module: str, attribute: str) -> _Named:
+        return self.names.setdefault((module, attribute), _Named(module, attribute))
+
+    def persistent_id(self, value: Any) -> Any:
+        return value if isinstance(value, tuple) and value[:1] == ("storage",) else None
+
+    def save(self, value: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(value, _Named):
+            if (known := self.memo.get(id(value))) is not None:
+                self.write(self.get(known[0]))
+            else:
+                self.write(value.words)
+                self.memoize(value)
+        elif isinstance(value, _Call):
+            self.save_reduce(value.function, value.arguments, obj=value)
+        elif isinstance(value, T):
+            raw = np.ascontiguousarray(value.array)
+            key = str(len(self.storages))
+            self.storages.append(raw.tobytes())
+            stored = ("storage", self.named("torch", STORAGE[value.dtype]), key, "cpu", raw.size)
+            steps = tuple(int(np.prod(raw.shape[axis + 1 :], dtype=np.int64)) for axis in range(raw.ndim))
+            hooks = _Call(self.named("collections", "OrderedDict"))
+            made = _Call(self.named("torch._utils", "_rebuild_tensor_v2"), stored, 0, raw.shape, steps, False, hooks)
+            self.kept.append((stored, made, hooks))  # what is remembered by its address must not give it away
+            self.save(made)
+        else:
+            super().save(value, save_persistent_id)
+
+    kept: list[Any]
+
+    def save_reduce(self, func: Any, args: Any, *rest: Any, obj: Any = None, **more: Any) -> None:
+        self.save(func)
+        self.save(args)
+        self.write(pickle.REDUCE)
+        self.memoize(obj)
+
+
+def remembered(value: Any, storages: list[bytes]) -> bytes:
+    """The whole pickle as torch.save writes it for whole, contiguous tensors, byte by byte."""
+    file = io.BytesIO()
+    pickler = _Remembering(file, storages)
+    pickler.kept = []
+    pickler.dump(value)
+    return file.getvalue()
+
+
+def write(
+    path: Path,
+    value: Any,
+    *,
+    raw_pickle: bytes | None = None,
+    compress: int = zipfile.ZIP_STORED,
+    remember: bool = False,
+) -> Path:
+    """A file of torch.save with `value` in it, or with any pickle. `remember`: as torch.save pickles, which is slow here."""
     storages: list[bytes] = []
-    body = raw_pickle if raw_pickle is not None else b"\x80\x02" + pickled(value, storages) + b"."
+    body = raw_pickle
+    if body is None:
+        body = remembered(value, storages) if remember else b"\x80\x02" + pickled(value, storages) + b"."
     with zipfile.ZipFile(path, "w", compress) as archive:
         archive.writestr(f"{path.stem}/data.pkl", body)
         archive.writestr(f"{path.stem}/byteorder", "little")

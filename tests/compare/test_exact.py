@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compare import oracle
+from tic_daemon.compare.blocks import Scratch
 from tic_daemon.compare.elements import ELEMENTS
-from tic_daemon.compare.exact import ExactSum, leading_counts, ratio, select
-from tic_daemon.compare.runs import first_true, longest_runs, per_sequence
-from tic_daemon.compare.terms import bit_lengths, k3, probability_gap
+from tic_daemon.compare.exact import ExactSum, ratio, select
+from tic_daemon.compare.runs import first_true, longest_run, longest_runs, per_sequence
+from tic_daemon.compare.terms import Powers, bit_lengths, k3, probability_gap
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -52,6 +53,20 @@ def test_sums_of_many() -> None:
         assert Fraction(found.scaled, 1 << 1074) == 3 * Fraction(extreme)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 2.0**-490, 1e250])
+def test_layers_of_a_sum_lose_nothing(scale: float) -> None:
+    """Numbers of many sizes below a known largest, signs that cancel, and a place to work in that is too short."""
+    rng = np.random.default_rng(1)
+    values = rng.normal(size=20_001) * 2.0 ** rng.integers(-60, 1, 20_001) * scale
+    values[10_000:20_000] = -values[:10_000]
+    true = sum(map(Fraction, values.tolist()), Fraction())
+    for peak in (None, float(np.abs(values).max()), 3 * float(np.abs(values).max())):
+        for work in (None, np.empty(1 << 13), np.empty(7)):
+            found = ExactSum()
+            found.add(values, peak, work)
+            assert Fraction(found.scaled, 1 << 1074) == true
+
+
 def test_what_is_not_finite_is_counted_and_added_nowhere() -> None:
     found = ExactSum()
     found.add(np.array([1.0, math.inf, -math.inf, math.nan, 2.0]))
@@ -73,7 +88,7 @@ def test_quantiles_are_sorted_values(values: list[float], keep: int, data: st.Da
     assert select(lambda: pieces, ranks, keep) == [(value, values.index(value)) for value in expected]
     leading = np.zeros(1 << 16, np.int64)
     for piece in pieces:
-        counts = leading_counts(np.abs(piece))
+        counts = np.bincount(np.abs(piece).view(np.int64) >> 48)
         leading[: len(counts)] += counts
     assert select(lambda: pieces, ranks, keep, leading) == select(lambda: pieces, ranks, keep)
 
@@ -134,6 +149,21 @@ def test_terms_at_the_edge_of_the_series() -> None:
     assert gap[2] == 1.0 and gap[3] == pytest.approx(math.exp(-5), rel=1e-15, abs=0)
 
 
+@pytest.mark.parametrize("largest", [2.0**-30, 0.0039, 0.004, 0.03, 0.1249])
+def test_sums_of_powers_are_those_of_the_terms(largest: float) -> None:
+    """exp(d) - 1 - d of a sequence by dot products, against 50 digits; also where the block's largest is larger."""
+    import mpmath
+
+    mpmath.mp.dps = 50
+    rng = np.random.default_rng(2)
+    for d in (np.full(40, largest), np.full(40, -largest), rng.uniform(-largest, largest, 300)):
+        true = float(mpmath.fsum(mpmath.expm1(mpmath.mpf(one)) - mpmath.mpf(one) for one in d.tolist()))
+        alone = Powers(d, Scratch(), largest).total(0, len(d), largest)
+        assert alone == pytest.approx(true, rel=3e-15, abs=0)
+        beside = Powers(np.concatenate([[0.12], d]), Scratch(), 0.12)
+        assert beside.total(1, 1 + len(d), largest) == alone, "a neighbour changes no bit"
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.booleans(), st.integers(1, 3)), max_size=8), min_size=1, max_size=5))
 def test_runs_per_sequence(rows: list[list[tuple[bool, int]]]) -> None:
@@ -148,5 +178,8 @@ def test_runs_per_sequence(rows: list[list[tuple[bool, int]]]) -> None:
     firsts = [begin + text.index("x") if "x" in text else -1 for begin, text in zip(starts, texts, strict=False)]
     assert first_true(flags, starts).tolist() == firsts
     assert longest_runs(flags, starts, None).tolist() == [max(map(len, text.split("."))) for text in texts]
+    assert [longest_run(row) for row in np.split(flags, starts[1:-1])] == [
+        max(map(len, text.split("."))) for text in texts
+    ]
     spread = ["".join(("." if step > 1 else "") + ("x" if flag else ".") for flag, step in row) for row in rows]
     assert longest_runs(flags, starts, positions).tolist() == [max(map(len, text.split("."))) for text in spread]

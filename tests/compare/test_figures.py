@@ -350,6 +350,41 @@ def test_ordinary_numbers_against_mpmath(both: tuple[made.Bits, made.Bits]) -> N
     assert found.magnitudes == {power: powers.count(power) for power in sorted(set(powers))}
 
 
+@pytest.mark.parametrize("share", [0.0, 1e-3, 0.6, 1.0])
+def test_long_sequences_against_extended_precision(share: float) -> None:
+    """Sequences of several pieces; sums of numpy's longdouble, which has 64 bits."""
+    rng = np.random.default_rng(8)
+    a, b = {}, {}
+    for request, size in (("r0", 20_000), ("r1", 8192), ("r2", 8193), ("r3", 1)):
+        x = (-rng.exponential(size=size)).astype(np.float32)
+        far = np.where(rng.random(size) < 0.01, rng.exponential(3, size), rng.normal(scale=1e-3, size=size))
+        y = np.where(rng.random(size) < share, -np.abs(x + far), x).astype(np.float32)
+        for side, own in ((a, x), (b, y)):
+            side[request] = (own.view(np.uint32).tolist(), [True] * size)
+    one, other = made.side(a), made.side(b)
+    found = figures(one, other)
+    for block in (1, 9000, 1 << 20):
+        assert measure(one, other, align(one, other), block=block) == found
+    first, second = (
+        np.concatenate([np.array(side[request][0], np.uint32).view(np.float32) for request in a]).astype(np.longdouble)
+        for side in (a, b)
+    )
+    d = second - first
+    expected = {
+        "logprob_mae": np.abs(d).mean(), "logprob_max": np.abs(d).max(), "kl_k1": (-d).mean(), "kl_k2": (d * d / 2).mean(),
+        "kl_k3": (np.expm1(d) - d).mean(), "probability_mae": np.abs(np.exp(first) * np.expm1(d)).mean(),
+        "relative_l2": np.sqrt((d * d).sum() / (second * second).sum()),
+        "cosine": (first * second).sum() / np.sqrt((first * first).sum() * (second * second).sum()),
+    }  # fmt: skip
+    for name, value in expected.items():
+        # The plain form of k3 keeps six digits less where d is 1e-3.
+        assert found.metrics[name] == pytest.approx(float(value), rel=1e-12, abs=1e-15), name
+    assert found.mismatched == int(np.count_nonzero(d != 0))
+    assert found.ulps == ({} if not share else found.ulps) and sum(found.ulps.values()) == found.mismatched
+    powers = np.frexp(np.abs(d[d != 0]).astype(np.float64))[1]
+    assert found.magnitudes == {int(p): int(n) for p, n in zip(*np.unique(powers, return_counts=True), strict=True)}
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_order_size_of_pieces_and_sides(data: st.DataObject) -> None:

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from tests.compare import ptfile
 from tests.compare.ptfile import T, f32, mask, name, text, tuple_of, write
+from tic_daemon.compare import pickles
 from tic_daemon.compare.align import align
 from tic_daemon.compare.figures import Figures, measure
 from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.pickles import Dict, loads
 from tic_daemon.compare.reading import Reading
 from tic_daemon.compare.sides import Side
 from tic_daemon.compare.torchfile import TorchFile, plain
@@ -259,6 +261,60 @@ def test_any_damaged_byte_gives_numbers_or_a_reason(
         figures(where)
     except CompareError as error:
         assert "damaged.pt" in error.what
+
+
+def test_calls_that_are_taken_at_once_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickle as torch.save writes it, whole and with each byte damaged: one instruction after the other builds the
+    same, or is refused too. What stands behind it in the memo is reached again."""
+    storages: list[bytes] = []
+    body = bytearray(
+        ptfile.remembered({f"r{n}": (f32(*[-1.0] * (n + 1)), mask(*[1] * (n + 1))) for n in range(4)}, storages)
+    )
+    # The last instructions take tensor, shape and arguments from the memo once more, into a tuple with the dict.
+    again = [at for at in range(len(body)) if body[at : at + 1] == b"q"][-3:]
+    tail = b"".join(b"h" + body[at + 1 : at + 2] for at in again) + b"\x87\x86."
+    body[-1:] = tail
+    names = {
+        "torch._utils._rebuild_tensor_v2": lambda *given: ("tensor", *given), "torch.FloatStorage": None,
+        "torch.BoolStorage": None, "collections.OrderedDict": Dict,
+    }  # fmt: skip
+    calls = []
+    quick = pickles._Machine.tensor
+
+    def counted(machine: pickles._Machine) -> bool:
+        calls.append(quick(machine))
+        return calls[-1]
+
+    def built(data: bytearray) -> object:
+        def plain(value: object, depth: int = 0) -> object:
+            if depth > 12:
+                return "deep"  # a damaged memo may put a dict into itself
+            if isinstance(value, pickles.Name):
+                return value.text
+            if isinstance(value, tuple):
+                return tuple(plain(own, depth + 1) for own in value)
+            if isinstance(value, dict):
+                return [(plain(key, depth + 1), plain(own, depth + 1)) for key, own in value.items()]
+            return value
+
+        try:
+            return plain(loads(data, names, lambda saved: ("storage", *saved), "x"))
+        except CompareError:
+            return "refused"
+
+    monkeypatch.setattr(pickles._Machine, "tensor", counted)
+    whole = built(body)
+    assert calls.count(True) == 6, "all but the first of each type, which names something"
+    damaged = []
+    for at in range(2, len(body)):
+        for value in (body[at] ^ 1, body[at] ^ 0x40, 0x68):
+            damaged.append(bytearray(body))
+            damaged[-1][at] = value
+    first = [built(data) for data in damaged]
+    monkeypatch.setattr(pickles._Machine, "tensor", lambda _machine: False)
+    assert built(body) == whole != "refused"
+    assert [built(data) for data in damaged] == first
+    assert "refused" in first and any(one not in ("refused", whole) for one in first)
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:

@@ -15,13 +15,15 @@ from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.figures import measure
 from tic_daemon.compare.sides import Held, Side
 from tic_daemon.compare.signs import Signs, signs
+from tic_daemon.compare.sweep import Sweep
 
 
 def found(a: Side, b: Side, block: int = 1 << 18) -> Signs:
     alignment = align(a, b)
-    figures = measure(a, b, alignment)
+    sweep = Sweep(a, b, alignment)
+    figures = measure(a, b, alignment, block=block, also=sweep.add)
     assert figures is not None
-    return signs(a, b, alignment, figures, block=block)
+    return signs(a, b, alignment, figures, sweep)
 
 
 def _values(rng: np.random.Generator, size: int) -> list[float]:
@@ -99,6 +101,16 @@ def test_equal_sides_show_nothing() -> None:
     shown = found(a, a)
     assert not shown.offsets and not shown.remarks and not shown.lanes
     assert shown.slope == 1 and shown.correlation == 1
+
+
+def test_what_came_before_the_first_difference_is_shifted_too() -> None:
+    rng = np.random.default_rng(6)
+    values = {f"r{place}": _values(rng, 9) for place in range(5)}
+    other = {**values, "r3": [*values["r3"][:4], values["r3"][4] - 0.5, *values["r3"][5:]]}
+    whole = found(made.of_values(values), made.of_values(other))
+    assert [offset.tokens for offset in whole.offsets] == [5 * 7, 5 * 8, 5 * 8, 5 * 7]
+    for block in (1, 9, 20):
+        assert found(made.of_values(values), made.of_values(other), block) == whole
 
 
 def test_only_the_last_token_differs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,19 @@ def test_every_type_that_torch_writes(dtype: str, tmp_path: Path) -> None:
         assert np.array_equal(side.sequences["r"].mask.bits(), mask.numpy().view(np.uint8))
         view = side.sequences["view"]
         assert np.array_equal(view.logprobs.bits(), bits[5:50:3]) and view.mask.shape == (15,)
+
+
+def test_the_tests_own_files_are_those_of_torch(tmp_path: Path) -> None:
+    """The pickle that the tests and the benchmark write is torch's, byte by byte."""
+    values = {f"r{place}": np.arange(5 + place, dtype=np.float32) for place in range(300)}
+    path = tmp_path / "a.pt"
+    torch.save(
+        {key: (torch.from_numpy(own), torch.ones(len(own), dtype=torch.bool)) for key, own in values.items()}, path
+    )
+    with zipfile.ZipFile(path) as archive:
+        real = archive.read(next(name for name in archive.namelist() if name.endswith("/data.pkl")))
+    pairs = {key: (ptfile.T(own, "float32"), ptfile.T(np.ones(len(own), bool), "bool")) for key, own in values.items()}
+    assert ptfile.remembered(pairs, []) == real
 
 
 def test_protocols_and_odd_values(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@
     blocks.py       whole sequences, some at a time
     terms.py, runs.py, means.py   what the numbers are made of
     gather.py       what one block adds
+    kept.py         quantiles of numbers that come once
     figures.py      the numbers of a pair of sides
     sweep.py, signs.py   diagnostics, never verdicts
     noise.py        the floor of one side from its repeats

@@ -3,41 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
+from itertools import pairwise
+from math import fsum
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tic_daemon.compare.elements import Bits, Element, Float64
+from tic_daemon.compare.elements import PIECE, Bits, Element, Float64
 from tic_daemon.compare.sides import Side, Tensor, count
 from tic_daemon.compare.torchfile import Stored
 
 BLOCK: Final = 1 << 15
-"""Tokens that are held at a time; a longer sequence is one block of its own."""
+"""Tokens that are held at a time: what is made of them stays in a core's cache. A longer sequence is one block."""
 
 Place = tuple[str, int]
 """A request and a response position, counted from 0 with masked positions."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+def pieces(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sequence in pieces that are added at a time: how long they are must not depend on the machine."""
+    for at in range(begin, end, PIECE):
+        yield at, min(at + PIECE, end)
+
+
+def dot(one: Float64, other: Float64, begin: int, end: int) -> float:
+    """The sum of products over one sequence."""
+    if end - begin <= PIECE:
+        return float(one[begin:end].dot(other[begin:end]))
+    return fsum(float(one[at:to].dot(other[at:to])) for at, to in pieces(begin, end))
+
+
+class Scratch:
+    """Arrays that are filled again for each block: memory that was just used is in the cache, new memory is not."""
+
+    __slots__ = ("_held",)
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, Any], NDArray[Any]] = {}
+
+    def of(self, name: str, size: int, dtype: Any = np.float64) -> NDArray[Any]:
+        """An array of that name; what it held before is lost."""
+        own = self._held.get((name, dtype))
+        if own is None or own.size < size:
+            own = self._held[name, dtype] = np.empty(size, dtype)
+        return own[:size]
+
+
 class Block:
-    """Some whole sequences, one behind the other, valid tokens only.
+    """Some whole sequences, one behind the other, valid tokens only. It is valid until the next one is asked for.
 
     Attributes:
         requests: ids.
         starts: where each sequence begins among the valid tokens; one more for the end.
         masks: the mask of each sequence; None if each position of each of them is valid.
-        a, b: bits. values_a, values_b: the same as float64.
+        elements: types of both sides. a, b: bits.
+        differ: which bits differ, `mismatched` of them; None where the types do.
     """
 
-    requests: tuple[str, ...]
-    starts: np.ndarray
-    masks: tuple[np.ndarray, ...] | None
-    elements: tuple[Element, Element]
-    a: Bits
-    b: Bits
-    values_a: Float64
-    values_b: Float64
+    def __init__(
+        self,
+        requests: tuple[str, ...],
+        starts: NDArray[np.int64],
+        masks: tuple[np.ndarray, ...] | None,
+        elements: tuple[Element, Element],
+        bits: tuple[Bits, Bits],
+        scratch: Scratch,
+    ) -> None:
+        self.requests, self.starts, self.masks, self.elements, self.scratch = requests, starts, masks, elements, scratch
+        self.a, self.b = bits
+        self.differ: NDArray[np.bool_] | None = None
+        self.mismatched = 0
+        if elements[0] is elements[1]:
+            self.differ = np.not_equal(self.a, self.b, out=scratch.of("differ", len(self.a), np.bool_))
+            self.mismatched = int(np.count_nonzero(self.differ))
+        self._values: dict[str, Float64] = {}
+        self._squares: tuple[list[float], list[float], list[float]] | None = None
+
+    @property
+    def values_a(self) -> Float64:
+        """Side A as float64."""
+        return self._side("a", self.a, self.elements[0])
+
+    @property
+    def values_b(self) -> Float64:
+        """Side B as float64. The same array as that of A where no bit differs."""
+        if self.differ is not None and not self.mismatched:
+            return self.values_a
+        return self._side("b", self.b, self.elements[1])
+
+    def _side(self, name: str, bits: Bits, element: Element) -> Float64:
+        found = self._values.get(name)
+        if found is None:
+            found = self._values[name] = element.values(bits, self.scratch.of(f"values {name}", len(bits)))
+        return found
+
+    @property
+    def squares(self) -> tuple[list[float], list[float], list[float]]:
+        """The sums of a*a, b*b and a*b of each sequence."""
+        if self._squares is None:
+            edges, a, b = self.starts.tolist(), self.values_a, self.values_b
+            first = [dot(a, a, begin, end) for begin, end in pairwise(edges)]
+            second = first if a is b else [dot(b, b, begin, end) for begin, end in pairwise(edges)]
+            both = first if a is b else [dot(a, b, begin, end) for begin, end in pairwise(edges)]
+            self._squares = first, second, both
+        return self._squares
+
+    def extremes(self, side: int) -> tuple[float, float]:
+        """The smallest and the largest number of a side (0 or 1); NaN if there is one. It has tokens."""
+        numbers = self.elements[side].native((self.a, self.b)[side])
+        if numbers is None:
+            numbers = self.values_b if side else self.values_a
+        return float(numbers.min()), float(numbers.max())
 
     def place(self, index: int) -> Place:
         """Where a valid token of the block stands."""
@@ -55,12 +132,12 @@ class Block:
 
     def apart(self) -> Iterator[Block]:
         """Each sequence as a block of its own."""
+        edges = self.starts.tolist()
         for own, request in enumerate(self.requests):
-            piece = slice(int(self.starts[own]), int(self.starts[own + 1]))
-            yield Block(
-                (request,), np.array([0, piece.stop - piece.start]), self.masks and (self.masks[own],), self.elements,
-                self.a[piece], self.b[piece], self.values_a[piece], self.values_b[piece],
-            )  # fmt: skip
+            piece = slice(edges[own], edges[own + 1])
+            starts = np.array([0, piece.stop - piece.start])
+            masks = self.masks and (self.masks[own],)
+            yield Block((request,), starts, masks, self.elements, (self.a[piece], self.b[piece]), Scratch())
 
 
 def blocks(a: Side, b: Side, requests: tuple[str, ...], size: int = BLOCK, *, whole: bool = False) -> Iterator[Block]:
@@ -69,43 +146,44 @@ def blocks(a: Side, b: Side, requests: tuple[str, ...], size: int = BLOCK, *, wh
     Args:
         whole: it is known that each position of each sequence is valid, and no mask needs to be read.
     """
+    scratch = Scratch()
     batch: list[str] = []
     held, kind = 0, None
     for request in requests:
-        one, other = a.sequences[request], b.sequences[request]
-        length, own = count(one.logprobs), (one.logprobs.element, other.logprobs.element)
+        one, other = a.sequences[request].logprobs, b.sequences[request].logprobs
+        length, own = count(one), (one.element, other.element)
         if batch and (held + length > size or own != kind):
-            yield _block(a, b, batch, whole)
+            yield _block(a, b, batch, whole, scratch)
             batch, held = [], 0
         batch.append(request)
         held, kind = held + length, own
     if batch:
-        yield _block(a, b, batch, whole)
+        yield _block(a, b, batch, whole, scratch)
 
 
-def _block(a: Side, b: Side, requests: list[str], whole: bool) -> Block:
-    pairs = [(a.sequences[request], b.sequences[request]) for request in requests]
-    first, second = (_joined([pair[side].logprobs for pair in pairs]) for side in (0, 1))
-    sizes = [count(one.logprobs) for one, _other in pairs]
-    masks = None if whole else tuple(one.mask.bits() != 0 for one, _other in pairs)
+def _block(a: Side, b: Side, requests: list[str], whole: bool, scratch: Scratch) -> Block:
+    first = [a.sequences[request] for request in requests]
+    tensors = [one.logprobs for one in first], [b.sequences[request].logprobs for request in requests]
+    sizes = [count(tensor) for tensor in tensors[0]]
+    bits = _joined(tensors[0], sizes, scratch, "a"), _joined(tensors[1], sizes, scratch, "b")
+    masks = None if whole else tuple(one.mask.bits() != 0 for one in first)
     if masks is not None:
         valid = [int(np.count_nonzero(mask)) for mask in masks]
         if valid == sizes:
             masks = None
         else:
             mask = np.concatenate(masks)
-            first, second, sizes = first[mask], second[mask], valid
-    elements = pairs[0][0].logprobs.element, pairs[0][1].logprobs.element
-    return Block(
-        tuple(requests), np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]), masks, elements, first, second,
-        elements[0].values(first), elements[1].values(second),
-    )  # fmt: skip
+            bits, sizes = (bits[0][mask], bits[1][mask]), valid
+    elements = tensors[0][0].element, tensors[1][0].element
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return Block(tuple(requests), starts, masks, elements, bits, scratch)
 
 
-def _joined(tensors: list[Tensor]) -> Bits:
+def _joined(tensors: list[Tensor], sizes: list[int], scratch: Scratch, name: str) -> Bits:
     """The bits of several tensors of one type, one behind the other; those of files are read to their place."""
-    sizes = [count(tensor) for tensor in tensors]
-    found = np.empty(sum(sizes), tensors[0].element.bits)
+    dtype = tensors[0].element.bits
+    found = scratch.of(f"bits {name}", sum(sizes), dtype)
     begin = 0
     for tensor, size in zip(tensors, sizes, strict=True):
         own = found[begin : begin + size]

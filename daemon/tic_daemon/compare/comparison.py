@@ -25,6 +25,7 @@ from tic_daemon.compare.plainfiles import versions
 from tic_daemon.compare.reading import Reading, token_file
 from tic_daemon.compare.sides import Sequence, Side
 from tic_daemon.compare.signs import Signs, signs
+from tic_daemon.compare.sweep import Sweep
 from tic_daemon.compare.updates import Update, update
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.errors import CompareError
@@ -177,10 +178,11 @@ def compare(
         alignment = align(left, right)
         if aligned is not None:
             aligned(alignment)
-        figures = measure(left, right, alignment, tell=tell)
+        sweep = Sweep(left, right, alignment)
+        figures = measure(left, right, alignment, tell=tell, also=sweep.add)
         if look is not None and figures is not None:
             look(left, right, alignment, figures)
-        shown = signs(left, right, alignment, figures) if figures is not None else None
+        shown = signs(left, right, alignment, figures, sweep) if figures is not None else None
         inputs = input_digest(left.sequences) if alignment.tokens is Relation.EQUAL else ""
         moved = update(declared.early, left, right, (claims_a, claims_b), figures) if declared.early else None
         first.unchanged()

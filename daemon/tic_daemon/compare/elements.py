@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 Bits = NDArray[Any]
 Float64 = NDArray[np.float64]
 
+PIECE: Final = 1 << 13
+"""Numbers that are added at a time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Element:
@@ -36,20 +39,30 @@ class Element:
         """The numpy type of its bits."""
         return np.dtype(f"<u{self.size}")
 
-    def values(self, bits: Bits) -> Float64:
+    def values(self, bits: Bits, out: Float64 | None = None) -> Float64:
         """The exact values of an array of bits, as float64. NaN stays NaN.
+
+        Args:
+            out: where they go.
 
         Raises:
             ValueError: the type is no floating-point type.
         """
+        found = np.empty(bits.shape) if out is None else out
         with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
             if self.name in _NATIVE:
-                return bits.view(_NATIVE[self.name]).astype(np.float64)
-            if self.name == "bfloat16":
-                return (bits.astype("<u4") << np.uint32(16)).view("<f4").astype(np.float64)
-        if self.name in _TABLES:
-            return _TABLES[self.name][bits]
-        raise ValueError(f"{self.name} is no floating-point type")
+                np.copyto(found, bits.view(_NATIVE[self.name]))
+            elif self.name == "bfloat16":
+                np.copyto(found, (bits.astype("<u4") << np.uint32(16)).view("<f4"))
+            elif self.name in _TABLES:
+                np.take(_TABLES[self.name], bits, out=found)
+            else:
+                raise ValueError(f"{self.name} is no floating-point type")
+        return found
+
+    def native(self, bits: Bits) -> NDArray[Any] | None:
+        """The bits as numbers of numpy's own type of that kind; None where it has none that is fast."""
+        return bits.view(_NATIVE[self.name]) if self.size >= _FAST and self.name in _NATIVE else None
 
     def ulps(self, a: Bits, b: Bits) -> NDArray[np.uint64]:
         """How many representable numbers lie between: 0 for equal values, +0.0 and -0.0 among them.
@@ -64,6 +77,7 @@ class Element:
 
 
 _NATIVE: Final = {"float64": "<f8", "float32": "<f4", "float16": "<f2"}
+_FAST: Final = 4  # bytes of the smallest type whose extremes numpy finds with vector instructions
 
 
 def _table(exponent_bits: int, mantissa_bits: int, bias: int, special: str) -> Float64:

@@ -3,8 +3,9 @@
 `ExactSum` adds float64 numbers as integers; the total is one Python integer in units of 2**-1074. So the sum of the
 pieces is the sum of the whole, whatever their order, and a mean is rounded once, at its end. Numbers are cut into
 layers of 39 bits below their largest, the error-free splitting of Rump, Ogita and Oishi (Accurate Floating-Point
-Summation, SIAM J. Sci. Comput. 31, 2008): the integers of one layer add up to less than 2**52, which float64 holds
-exactly.
+Summation, SIAM J. Sci. Comput. 31, 2008): the integers of one layer add up to at most 2**52 units, which float64 holds
+exactly. A layer is what is left of a number when so large a one was added to it and taken away again that no more of
+its bits fit.
 
 `select` finds values by their rank. Numbers that are not negative are ordered as the integers of their bits, so that
 one pass counts the leading 16 bits, and only the numbers that share them with an answer are looked at again.
@@ -14,19 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import frexp
+from math import frexp, ldexp
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tic_daemon.compare.elements import Float64
+from tic_daemon.compare.elements import PIECE, Float64
 
 Blocks = Callable[[], Iterable[Float64]]
 
 _UNIT: Final = 1074
-_PIECE: Final = 1 << 13  # stays in a core's cache
 _LAYER: Final = 39  # bits; 2**13 numbers of as many add up to 2**52 at most
+_ROOM: Final = 13  # 1.5 * 2**13 of the largest has its last bit 39 below that
 _LAYERS: Final = 3
 _HALF: Final = 26
 _FIRST: Final = 48  # of a number's bits, what lies above this is looked at first
@@ -42,26 +43,34 @@ class ExactSum:
         self.scaled = 0
         self.skipped = 0
 
-    def add(self, values: Float64) -> None:
-        """Add all of an array."""
-        for start in range(0, len(values), _PIECE):
-            self._piece(np.ascontiguousarray(values[start : start + _PIECE]))
+    def add(self, values: Float64, peak: float | None = None, work: Float64 | None = None) -> None:
+        """Add all of an array.
 
-    def _piece(self, values: Float64) -> None:
-        peak = max(float(values.max()), -float(values.min()))
+        Args:
+            peak: none of the values is larger in size, if that is known.
+            work: an array that may be written to, as long as a piece.
+        """
+        for start in range(0, len(values), PIECE):
+            self._piece(np.ascontiguousarray(values[start : start + PIECE]), peak, work)
+
+    def _piece(self, values: Float64, peak: float | None, work: Float64 | None) -> None:
+        if peak is None:
+            peak = max(float(values.max()), -float(values.min()))
         if not _CALM[0] < peak < _CALM[1]:  # NaN is not
             if peak != 0:
                 self._by_power(values)
             return
-        shift = _LAYER - frexp(peak)[1]
-        whole = np.empty_like(values)
+        power = frexp(peak)[1]
+        layer = np.empty_like(values) if work is None or len(work) < len(values) else work[: len(values)]
         for _layer in range(_LAYERS):
-            np.rint(np.multiply(values, 2.0**shift, out=whole), out=whole)
-            self.scaled += int(whole.sum()) << _UNIT - shift
-            values = values - np.multiply(whole, 2.0**-shift, out=whole)
-            if not values.any():
+            unit = _LAYER - power  # the layer has whole numbers of 2**-unit, as far as float64 goes
+            large = 1.5 * 2.0 ** (_ROOM + power)
+            np.subtract(np.add(values, large, out=layer), large, out=layer)
+            self.scaled += int(ldexp(float(layer.sum()), unit)) << _UNIT - unit
+            if (layer == values).all():
                 return
-            shift += _LAYER
+            values = values - layer
+            power -= _LAYER + 1
         self._by_power(values)
 
     def _by_power(self, values: Float64) -> None:
@@ -109,12 +118,6 @@ class _Target:
 
     prefix: int
     within: int
-
-
-def leading_counts(values: Float64) -> NDArray[np.int64]:
-    """How many numbers there are of each leading 16 bits: the place in the result, which ends with the largest. None is
-    NaN or below 0 (-0.0 neither)."""
-    return np.bincount(values.view(np.int64) >> _FIRST)
 
 
 def select(

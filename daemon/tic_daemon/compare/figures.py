@@ -24,7 +24,7 @@ from typing import Final
 import numpy as np
 
 from tic_daemon.compare.align import Alignment
-from tic_daemon.compare.blocks import BLOCK, Place, blocks
+from tic_daemon.compare.blocks import BLOCK, Block, Place, blocks
 from tic_daemon.compare.elements import Float64
 from tic_daemon.compare.exact import select
 from tic_daemon.compare.gather import Gathered, Own
@@ -32,13 +32,13 @@ from tic_daemon.compare.means import Metrics, Reasons, Totals, means
 from tic_daemon.compare.sides import Sequence, Side, count
 
 KEEP: Final = 1 << 20
-"""Differences that are kept for quantiles; beyond that the files are read again, which costs no more than memory."""
+"""Differences that are kept for quantiles: all, and once they are many those that an answer may be among. Where that
+was expected wrongly the files are read again."""
 
 POSITIVE: Final = 1e-6
 """A log-probability above this is none: rounding of log_softmax stays below."""
 
 QUANTILES: Final = (50, 95, 99)
-_CHUNK: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +121,7 @@ def measure(
     block: int = BLOCK,
     keep: int = KEEP,
     tell: Callable[[int], None] | None = None,
+    also: Callable[[Block], None] | None = None,
 ) -> Figures | None:
     """All figures, or None where there is nothing that may be compared.
 
@@ -128,16 +129,20 @@ def measure(
         block: tokens that are held at a time.
         keep: differences that are kept for quantiles.
         tell: called after each block with the tokens so far.
+        also: called with each block, which is valid until it returns.
 
     Raises:
         CompareError: a file cannot be read.
     """
     if not alignment.requests or not alignment.valid:
         return None
-    found = Gathered(alignment.valid, keep)
+    found = Gathered(keep, QUANTILES)
     parts = blocks(a, b, alignment.requests, block, whole=alignment.valid == alignment.positions)
     for part in parts:
-        found.add(part)
+        with np.errstate(invalid="ignore", over="ignore"):  # a signalling NaN, and differences beyond float64
+            found.add(part)
+            if also is not None:
+                also(part)
         if tell is not None:
             tell(found.valid)
     return _figures(found, a, b, alignment, block)
@@ -160,13 +165,18 @@ def _figures(found: Gathered, a: Side, b: Side, alignment: Alignment, block: int
         (earliest.request, earliest.first_mismatch or 0) if earliest else None,
         longest.longest_run if known else None, longest.request if known and longest.longest_run else "",
         max(row.longest_run_raw or 0 for row in rows) if known else None,
-        found.counts["classes"], dict(sorted(found.counts["ulps"].items())), found.magnitudes(),
+        found.counts["classes"], _counted(found.ulps), found.magnitudes(),
         found.counts["non_finite"], found.places.get("non_finite"),
         found.positive, found.positive_max if found.positive else None,
         tuple(sorted(found.zeros, key=lambda zero: (zero[1], zero[0]))), found.counts["zero_tokens"],
         found.ends_in_zero,
         found.overflow, metrics, found.places, undefined, tuple(rows),
     )  # fmt: skip
+
+
+def _counted(numbers: np.ndarray) -> dict[int, int]:
+    """What is not 0, by its place."""
+    return {place: int(numbers[place]) for place in np.flatnonzero(numbers).tolist()}
 
 
 def _row(own: Own, sequence: Sequence) -> SequenceFigures:
@@ -183,23 +193,30 @@ def _quantiles(
 ) -> None:
     """Nearest ranks of abs(d): the smallest value that so many in a hundred do not exceed, and its first place.
 
-    Tokens whose bits are equal come first, with 0; the others are looked at one by one.
+    Those that were not given come first, with 0; the others are looked at one by one.
     """
 
     def again() -> Iterator[Float64]:
-        if len(found.gaps):
-            for start in range(0, found.gap_count, _CHUNK):
-                yield found.gaps[start : min(start + _CHUNK, found.gap_count)]
-            return
         for part in blocks(a, b, alignment.requests, block, whole=alignment.valid == alignment.positions):
             with np.errstate(over="ignore"):
                 gap = np.abs(part.values_b - part.values_a)
-            yield gap if found.mismatched is None else gap[part.a != part.b]
+            edges = part.starts.tolist()
+            for place, request in enumerate(part.requests):
+                own, begin, end = given[request], edges[place], edges[place + 1]
+                mine = gap[begin:end]
+                if part.differ is not None and own.given < own.valid:
+                    mine = mine[part.differ[begin:end]]
+                yield mine
 
-    equal = found.valid - found.gap_count
+    kept = found.kept
+    given = {own.request: own for own in found.own}
+    equal = found.valid - kept.count
     ranks = {share: ceil(found.valid * share / 100) - 1 - equal for share in QUANTILES}
     above = [rank for rank in ranks.values() if rank >= 0]
-    values = dict(zip(above, select(again, above, found.keep, found.leading) if above else [], strict=True))
+    answers = kept.at(above) if above else []
+    if answers is None:
+        answers = select(again, above, KEEP, kept.leading)
+    values = dict(zip(above, answers, strict=True))
     for share, rank in ranks.items():
         name = f"p{share}"
         value, index = values.get(rank, (0.0, 0))
@@ -213,14 +230,13 @@ def _quantiles(
 
 
 def _place(rows: list[Own], a: Side, b: Side, index: int) -> Place:
-    """The place of a token by its number among those that differ (among all, where types differ)."""
+    """The place of a token by its number among those that were given."""
     for row in rows:
-        number = row.valid if row.mismatched is None else row.mismatched
-        if index < number:
+        if index < row.given:
             one, other = a.sequences[row.request], b.sequences[row.request]
             counted = one.mask.bits() != 0
-            if row.mismatched is not None:
+            if row.given < row.valid:
                 counted &= one.logprobs.bits() != other.logprobs.bits()
             return row.request, int(np.flatnonzero(counted)[index])
-        index -= number
+        index -= row.given
     raise IndexError(index)

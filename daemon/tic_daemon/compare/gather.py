@@ -1,36 +1,41 @@
 """What one block adds to the figures of a pair of sides.
 
-Most blocks are calm: finite log-probabilities of ordinary size. Their terms are made with as few passes as there can
-be, for the tokens that differ alone (the others add nothing), and each sequence's terms are added in pairs, which keeps
-fifteen digits; the sums of the sequences are then added exactly, so that neither the order of requests nor the size of
-the pieces changes a bit. The signed sum of d may cancel and is exact throughout. A block that is not calm is taken
-apart, and a sequence that is not calm has all its terms added exactly (`exact`).
+Most blocks are calm: finite log-probabilities of ordinary size. Their terms are made for the tokens that differ alone
+(the others add nothing), with as few passes as there can be: what is a sum of products is one dot product over each
+sequence, or over each 8,192 tokens of it, which keeps twelve digits at worst. The sums of the sequences are then
+added exactly, so that neither the order of requests nor the size of the pieces changes a bit. The signed sum of d may
+cancel and is exact throughout. A block that is not calm is taken apart, and a sequence that is not calm has all its
+terms added exactly (`exact`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum
 from typing import Any, Final
 
 import numpy as np
 
-from tic_daemon.compare.blocks import Block, Place
-from tic_daemon.compare.elements import Float64
-from tic_daemon.compare.exact import ExactSum, leading_counts
+from tic_daemon.compare.blocks import Block, Place, Scratch, dot, pieces
+from tic_daemon.compare.elements import PIECE, Float64
+from tic_daemon.compare.exact import ExactSum
+from tic_daemon.compare.kept import Kept
 from tic_daemon.compare.means import OVERFLOW, SUMS
-from tic_daemon.compare.runs import first_true, longest_runs, per_sequence
-from tic_daemon.compare.terms import distance_lengths, k3, k3_and_drop, probability_gap
+from tic_daemon.compare.runs import first_true, longest_run, longest_runs, per_sequence
+from tic_daemon.compare.terms import NEAR, Powers, distance_lengths, k3, probability_gap
 
 _LOW: Final = -700.0  # exp of what is not below keeps all its digits
 _HIGH: Final = 1.0
 _FIELD: Final = 16  # leading bits of one power of two: 11 of the exponent, 4 more
 _NORMAL: Final = 2.0**-1022
+_LENGTHS: Final = 66  # of a distance in representable numbers, which has 65 bits at most
 
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """One sequence's share, in the terms of `figures.SequenceFigures`. `peak` may be infinite."""
+    """One sequence's share, in the terms of `figures.SequenceFigures`. `peak` may be infinite. `given`: how many of its
+    differences went to `Gathered.kept`, all of its tokens' or those of tokens that differ."""
 
     request: str
     valid: int
@@ -44,6 +49,7 @@ class Own:
     peak: float | None
     peak_at: int | None
     mean_abs: float | None
+    given: int
 
 
 class Gathered:
@@ -51,25 +57,22 @@ class Gathered:
 
     Attributes:
         sums: by the names of SUMS, without what `totals` adds.
-        gaps: abs(d) of the tokens whose bits differ (of all where types differ), as far as `keep` allows; `gap_count`
-            of them. `leading`: their leading bits, counted. Tokens with equal bits have a gap of 0.
+        kept: abs(d), for quantiles and magnitudes, but of tokens of which no term is made: their difference is 0.
+        ulps: mismatched tokens by the binary length of their distance.
         zero_at: the first token with d = 0.
     """
 
-    def __init__(self, differing: int, keep: int) -> None:
-        self.keep = keep
+    def __init__(self, keep: int, shares: tuple[int, ...]) -> None:
         self.sums = {name: ExactSum() for name in SUMS}
-        self._partials: dict[str, list[Float64]] = {name: [] for name in SUMS}
-        self.gaps = np.empty(differing if differing <= keep else 0)
-        self.leading = np.zeros(1 << 15, np.int64)
-        self.gap_count = 0
+        self._partials: dict[str, list[float]] = {name: [] for name in SUMS}
+        self.kept = Kept(keep, shares)
         self.valid = self.overflow = self.positive = self.ends_in_zero = 0
         self.mismatched: int | None = 0
         self.largest, self.positive_max = -1.0, 0.0
         self.peaks = 0.0, 0.0
+        self.ulps = np.zeros(_LENGTHS, np.int64)
         self.counts: dict[str, dict[Any, int]] = {
             "classes": {},
-            "ulps": {},
             "magnitudes": {},
             "non_finite": {},
             "zero_tokens": {},
@@ -86,14 +89,14 @@ class Gathered:
 
     def add(self, part: Block) -> None:
         """One block."""
-        differ = _differ(part)
-        if differ is None:
+        if part.differ is None:
             self.mismatched = None
-        if not part.a.size:
-            self._rows(part, differ, np.zeros(0), None, [])
+        if not len(part.a):
+            self._rows(part, _flagged(part), np.zeros(0), None, [(0, None)] * len(part.requests), [])
             return
-        low_a, low_b = float(part.values_a.min()), float(part.values_b.min())
-        high_a, high_b = float(part.values_a.max()), float(part.values_b.max())
+        low_a, high_a = part.extremes(0)
+        same = part.differ is not None and not part.mismatched
+        low_b, high_b = (low_a, high_a) if same else part.extremes(1)
         calm = low_a >= _LOW and low_b >= _LOW and high_a <= _HIGH and high_b <= _HIGH  # NaN is not
         if not calm and len(part.requests) > 1:
             # How a sequence is added must not depend on its neighbours.
@@ -102,52 +105,88 @@ class Gathered:
             return
         if calm:
             self.peaks = max(self.peaks[0], -low_a, high_a), max(self.peaks[1], -low_b, high_b)
-            self._calm(part, differ, max(high_a, high_b))
+            self._calm(part, max(high_a, high_b))
         else:
-            self._wild(part, differ)
+            self._wild(part, part.differ)
 
-    def _calm(self, part: Block, differ: np.ndarray | None, high: float) -> None:
+    def _calm(self, part: Block, high: float) -> None:
         a, b, starts = part.values_a, part.values_b, part.starts
-        for name, one in (("aa", a), ("bb", b)):
-            self._sum(name, one * one, starts)
-        self._product(a, b, starts, signed=high > 0)
-        own = None if differ is None or differ.all() else np.flatnonzero(differ)
+        self._squares(part, signed=high > 0)
+        flags = _flagged(part)
+        own = _chosen(part, flags)
         if own is not None:
-            a, b, starts = a[own], b[own], np.searchsorted(own, starts)
-        d = b - a
-        gap = np.abs(d)
-        self.sums["d"].add(d)
-        self._sum("dd", d * d, starts)
-        over, drop = k3_and_drop(d, gap)
-        self._sum("k3", over, starts)
-        larger = np.maximum(a, b, out=over)
-        np.exp(larger, out=larger)
-        drop *= larger
-        self._sum("p", drop, starts)
-        self._keep(gap)
-        if differ is not None:
-            self._kinds(part, own, None if high >= 0 else len(gap))
+            a, b = np.take(a, own), np.take(b, own)
+            starts = np.searchsorted(own, part.starts)
+        scratch = part.scratch
+        d = np.subtract(b, a, out=scratch.of("d", len(a)))
+        gap = np.abs(d, out=scratch.of("gap", len(a)))
+        peaks = [_largest(gap, begin, end) for begin, end in pairwise(starts.tolist())]
+        self._keep(gap, part)
+        if part.differ is not None:
+            self._kinds(part, own, None if high >= 0 else part.mismatched)
         self._values(part, high)
-        sums = partial(gap, starts)
-        self._partials["abs"].append(sums)
-        self._rows(part, differ, gap, own, (sums / np.maximum(np.diff(part.starts), 1)).tolist())
+        sums = [0.0] * len(peaks)
+        if len(gap):
+            sums = self._differences(a, b, d, gap, starts, [peak or 0.0 for _at, peak in peaks], scratch)
+        means = [
+            total / max(end - begin, 1)
+            for total, (begin, end) in zip(sums, pairwise(part.starts.tolist()), strict=True)
+        ]
+        self._rows(part, flags, gap, own, peaks, means)
 
-    def _sum(self, name: str, terms: Float64, starts: np.ndarray) -> None:
-        """Adds the terms of sequences that begin at `starts`, none of them below 0."""
-        self._partials[name].append(partial(terms, starts))
+    def _squares(self, part: Block, *, signed: bool) -> None:
+        """The sums of a*a, b*b and a*b of each sequence.
 
-    def _product(self, a: Float64, b: Float64, starts: np.ndarray, *, signed: bool) -> None:
-        """The sum of a*b. `signed`: numbers of both signs may be there, and their products cancel: they are added
-        exactly, for the sequences that have them."""
-        terms = a * b
-        sums = partial(terms, starts)
+        Args:
+            signed: numbers of both signs may be there, and products cancel: those are added exactly.
+        """
+        aa, bb, ab = part.squares
         if signed:
-            for place, (begin, end) in enumerate(pairwise(starts.tolist())):
-                own = terms[begin:end]
-                if len(own) and own.min() < 0:
-                    sums[place] = 0.0
-                    self.sums["ab"].add(own)
-        self._partials["ab"].append(sums)
+            ab, edges = list(ab), part.starts.tolist()
+            for place, (begin, end) in enumerate(pairwise(edges)):
+                terms = part.values_a[begin:end] * part.values_b[begin:end]
+                if end > begin and terms.min() < 0:
+                    self.sums["ab"].add(terms)
+                    ab[place] = 0.0
+        for name, own in (("aa", aa), ("bb", bb), ("ab", ab)):
+            self._partials[name] += own
+
+    def _differences(
+        self, a: Float64, b: Float64, d: Float64, gap: Float64, starts: np.ndarray, peaks: list[float], scratch: Scratch
+    ) -> list[float]:
+        """Adds what is made of d, of tokens that differ. Writes to d. Returns the sum of abs(d) of each sequence."""
+        size, edges = len(d), starts.tolist()
+        work = scratch.of("work", size)
+        totals: list[float] = partial(gap, starts).tolist()
+        self._partials["abs"] += totals
+        self._partials["dd"] += [dot(d, d, begin, end) for begin, end in pairwise(edges)]
+        for (begin, end), peak in zip(pairwise(edges), peaks, strict=True):
+            if end > begin:
+                self.sums["d"].add(d[begin:end], peak, work)
+        # abs(exp(b) - exp(a)) = exp(max(a, b)) * (1 - exp(-abs(d)))
+        drop = np.expm1(np.negative(gap, out=work), out=work)
+        larger = np.maximum(a, b, out=scratch.of("larger", size))
+        np.exp(larger, out=larger)
+        self._partials["p"] += [-dot(larger, drop, begin, end) for begin, end in pairwise(edges)]
+        self._k3(d, gap, edges, peaks, scratch)
+        return totals
+
+    def _k3(self, d: Float64, gap: Float64, edges: list[int], peaks: list[float], scratch: Scratch) -> None:
+        """Adds exp(d) - 1 - d. Writes to d."""
+        found = self._partials["k3"]
+        largest = max(peaks)
+        if largest >= NEAR:
+            far = np.flatnonzero(gap >= NEAR)
+            terms = k3(d[far])
+            d[far] = 0.0
+            for begin, end in pairwise(np.searchsorted(far, edges).tolist()):
+                found.append(fsum(terms[begin:end].tolist()))
+        powers = Powers(d, scratch, largest)
+        for (begin, end), peak in zip(pairwise(edges), peaks, strict=True):
+            if end - begin <= PIECE:
+                found.append(powers.total(begin, end, peak))
+            else:
+                found.append(fsum(powers.total(at, to, peak) for at, to in pieces(begin, end)))
 
     def _wild(self, part: Block, differ: np.ndarray | None) -> None:
         """One sequence with numbers of any kind. No figure is made of what is not finite."""
@@ -165,15 +204,16 @@ class Gathered:
                 ("aa", a * a), ("bb", b * b), ("ab", a * b),
             ):  # fmt: skip
                 self.sums[name].add(terms)
-        known = gap if differ is None else gap[differ]
-        self._keep(known if finite.all() else np.where(np.isfinite(known), known, 0.0))
+        known = gap
+        self._keep(known if finite.all() else np.where(np.isfinite(known), known, 0.0), part)
         if differ is not None:
-            self._kinds(part, np.flatnonzero(differ), None)
+            self._kinds(part, None, None)
         self._values(part, float("inf"))
         exact = ExactSum()
         exact.add(gap)
         mean = None if exact.skipped else exact.over(len(gap))
-        self._rows(part, differ, gap, None, [mean], bad=int(np.count_nonzero(~finite)))
+        bad = int(np.count_nonzero(~finite))
+        self._rows(part, _flagged(part), gap, None, [(0, None) if bad else _largest(gap, 0, len(gap))], [mean], bad)
 
     def _not_finite(self, part: Block, finite: np.ndarray) -> None:
         for side, values in (("A", part.values_a), ("B", part.values_b)):
@@ -183,16 +223,14 @@ class Gathered:
         if "non_finite" not in self.places:
             self.places["non_finite"] = part.place(int(np.flatnonzero(~finite)[0]))
 
-    def _keep(self, gap: Float64) -> None:
+    def _keep(self, gap: Float64, part: Block) -> None:
         """For quantiles and magnitudes."""
-        if len(self.gaps):
-            self.gaps[self.gap_count : self.gap_count + len(gap)] = gap
-        self.gap_count += len(gap)
         if not len(gap):
             return
-        counts = leading_counts(gap)
-        self.leading[: len(counts)] += counts
-        if counts[:_FIELD].any():  # too small for a power of two of their own in the bits
+        equal = len(part.a) - len(gap) + self.valid - self.kept.count
+        counts = self.kept.add(gap, equal, part.scratch)
+        zeros = 0 if part.differ is None else len(gap) - part.mismatched
+        if counts[:_FIELD].sum() > zeros:  # too small for a power of two of their own in the bits
             faint = gap[(gap > 0) & (gap < _NORMAL)]
             for power, number in zip(*np.unique(np.frexp(faint)[1], return_counts=True), strict=True):
                 self.count("magnitudes", int(power), int(number))
@@ -201,16 +239,20 @@ class Gathered:
         """Why the mismatched tokens differ, and by how many representable numbers.
 
         Args:
-            own: their places, None for all tokens.
+            own: places that they are among, None for all tokens.
             finite: their number, if it is known that they all are finite and not 0; else None.
         """
-        first, second = (part.a, part.b) if own is None else (part.a[own], part.b[own])
         if self.mismatched is not None:
-            self.mismatched += len(first)
-        if not len(first):
+            self.mismatched += part.mismatched
+        if part.differ is None or not part.mismatched:
             return
-        if finite is None:
-            a, b = (part.values_a, part.values_b) if own is None else (part.values_a[own], part.values_b[own])
+        if finite is not None:
+            first, second = (part.a, part.b) if own is None else (np.take(part.a, own), np.take(part.b, own))
+            self.ulps[0] -= len(first) - finite  # those with equal bits, which are found 0 apart
+        else:
+            own = np.flatnonzero(part.differ)
+            first, second = np.take(part.a, own), np.take(part.b, own)
+            a, b = np.take(part.values_a, own), np.take(part.values_b, own)
             nan = np.isnan(a) | np.isnan(b)
             infinite = ~nan & (np.isinf(a) | np.isinf(b))
             zero = (a == 0) & (b == 0)
@@ -221,16 +263,13 @@ class Gathered:
             first, second = first[ordered], second[ordered]
         self.count("classes", "finite", finite)
         if len(first):
-            lengths = distance_lengths(part.elements[0], first, second)
-            for length in np.flatnonzero(lengths).tolist():
-                self.count("ulps", length, int(lengths[length]))
+            lengths = distance_lengths(part.elements[0], first, second, part.scratch)
+            self.ulps[: len(lengths)] += lengths
 
     def _values(self, part: Block, high: float) -> None:
         """Numbers above 0, and zeros. `high`: no number of the block is larger."""
         if self.zero_at is None:
-            equal = part.values_a == part.values_b
-            if equal.any():
-                self.zero_at = part.place(int(equal.argmax()))
+            self._first_zero(part, high)
         if high < 0:
             return
         for side, values in (("A", part.values_a), ("B", part.values_b)):
@@ -247,12 +286,23 @@ class Gathered:
             if end - begin > 1 and (part.values_a[end - 1] == 0 or part.values_b[end - 1] == 0):
                 self.ends_in_zero += 1
 
+    def _first_zero(self, part: Block, high: float) -> None:
+        """The first token without a difference. Of numbers below 0 it is the first whose bits are equal."""
+        if part.differ is not None and high < 0:
+            if part.mismatched < len(part.a):
+                self.zero_at = part.place(int(part.differ.argmin()))
+            return
+        equal = part.values_a == part.values_b
+        if equal.any():
+            self.zero_at = part.place(int(equal.argmax()))
+
     def _rows(
         self,
         part: Block,
-        differ: np.ndarray | None,
+        flags: Flags,
         gap: Float64,
         own: np.ndarray | None,
+        peaks: list[tuple[int, float | None]],
         means: list[float | None],
         bad: int = 0,
     ) -> None:
@@ -260,40 +310,36 @@ class Gathered:
 
         Args:
             gap: abs(d) of all tokens, or of those at the places `own`.
-            means: of abs(d) of each sequence.
+            peaks: of each sequence the place of its largest in `gap`, and the largest; None without any.
+            means: of abs(d) of each sequence; none in a block without tokens.
             bad: numbers that are not finite, of a block of one sequence.
         """
-        starts = part.starts
-        inner = starts if own is None else np.searchsorted(own, starts)
-        counts = firsts = runs = raw = None
-        if differ is not None:
-            counts, firsts = per_sequence(differ, starts), first_true(differ, starts)
-            runs = longest_runs(differ, starts, None)
-            raw = runs if part.masks is None else longest_runs(differ, starts, part.positions)
+        edges = part.starts.tolist()
+        counts, firsts, runs, raw = flags
         self.valid += len(part.a)
+        picked = [] if own is None else np.diff(np.searchsorted(own, part.starts)).tolist()
         for place, request in enumerate(part.requests):
-            begin, end = int(starts[place]), int(starts[place + 1])
+            begin, end = edges[place], edges[place + 1]
             valid = end - begin
             # Response positions of the sequence's valid tokens.
             where = range(valid) if part.masks is None else np.flatnonzero(part.masks[place])
-            peak = at = mean = None
+            largest = at = mean = None
             if valid and not bad:
-                mine = gap[int(inner[place]) : int(inner[place + 1])]
-                index = int(mine.argmax()) if len(mine) else 0
-                peak = float(mine[index]) if len(mine) else 0.0
-                # Tokens with equal bits are not among `mine`: the first of all is the first with a gap of 0.
-                within = index if own is None else int(own[int(inner[place]) + index]) - begin if peak else 0
+                index, peak = peaks[place]
+                largest = peak or 0.0
+                # Tokens with equal bits are not in `gap`: the first of all is the first with a difference of 0.
+                within = index - begin if own is None else int(own[index]) - begin if largest else 0
                 at, mean = int(where[within]), means[place]
-                if peak > self.largest:
-                    self.largest = peak
+                if largest > self.largest:
+                    self.largest = largest
                     self.places["logprob_max"] = (request, at)
-            first = None if firsts is None or firsts[place] < 0 else int(where[int(firsts[place]) - begin])
+            given = valid if own is None else picked[place]
+            first = None if firsts is None or firsts[place] < 0 else int(where[firsts[place] - begin])
             self.own.append(
                 Own(
                     request, valid, bad, int(where[0]) if valid else None, int(where[-1]) if valid else None,
-                    None if counts is None else int(counts[place]), first,
-                    None if runs is None else int(runs[place]), None if raw is None else int(raw[place]),
-                    peak, at, mean,
+                    None if counts is None else counts[place], first, None if runs is None else runs[place],
+                    None if raw is None else raw[place], largest, at, mean, given,
                 )
             )  # fmt: skip
 
@@ -301,17 +347,67 @@ class Gathered:
         """`sums`, once all blocks are added."""
         for name, parts in self._partials.items():
             if parts:
-                self.sums[name].add(np.concatenate(parts))
+                self.sums[name].add(np.array(parts))
             parts.clear()
         return self.sums
 
     def magnitudes(self) -> dict[int, int]:
         """Tokens with d != 0 by power of two."""
         found = dict(self.counts["magnitudes"])
-        powers = self.leading.reshape(-1, _FIELD).sum(axis=1)
+        powers = self.kept.leading.reshape(-1, _FIELD).sum(axis=1)
         for field in np.flatnonzero(powers[1:-1]).tolist():  # the first holds 0 and what is faint, the last infinity
             found[field + 1 - 1022] = found.get(field + 1 - 1022, 0) + int(powers[field + 1])
         return dict(sorted(found.items()))
+
+
+Flags = tuple[list[int] | None, list[int] | None, list[int] | None, list[int] | None]
+
+
+def _chosen(part: Block, flags: Flags) -> np.ndarray | None:
+    """Places of the tokens that terms are made of: those that differ, and all of a sequence of which half do, which
+    costs less than to pick them out. None: all tokens. What is taken of a sequence hangs on it alone."""
+    counts = flags[0]
+    if counts is None or part.differ is None or part.mismatched == len(part.a):
+        return None
+    dense = [
+        2 * number >= end - begin for number, (begin, end) in zip(counts, pairwise(part.starts.tolist()), strict=True)
+    ]
+    if all(dense):
+        return None
+    if not any(dense):
+        return np.flatnonzero(part.differ)
+    return np.flatnonzero(np.repeat(dense, np.diff(part.starts)) | part.differ)
+
+
+def _flagged(part: Block) -> Flags:
+    """Of each sequence: tokens that differ, the first of them (-1: none), the longest run among the valid tokens, and
+    the longest that no masked position breaks."""
+    differ, starts = part.differ, part.starts
+    if differ is None:
+        return None, None, None, None
+    sizes = np.diff(starts)
+    if not part.mismatched:
+        none = [0] * len(sizes)
+        return none, [-1] * len(sizes), none, none
+    if part.mismatched == len(differ):
+        counts = runs = sizes.tolist()
+        firsts = np.where(sizes > 0, starts[:-1], -1).tolist()
+    else:
+        counts, firsts = per_sequence(differ, starts).tolist(), first_true(differ, starts).tolist()
+        runs = list(counts)
+        for place, (begin, end) in enumerate(pairwise(starts.tolist())):
+            if 0 < counts[place] < end - begin:
+                runs[place] = longest_run(differ[begin:end])
+    raw = runs if part.masks is None else longest_runs(differ, starts, part.positions).tolist()
+    return counts, firsts, runs, raw
+
+
+def _largest(gap: Float64, begin: int, end: int) -> tuple[int, float | None]:
+    """Where the largest of a sequence stands first, and the largest."""
+    if begin == end:
+        return begin, None
+    at = begin + int(gap[begin:end].argmax())
+    return at, float(gap[at])
 
 
 def partial(terms: Float64, starts: np.ndarray) -> Float64:
@@ -319,12 +415,10 @@ def partial(terms: Float64, starts: np.ndarray) -> Float64:
     found = np.zeros(len(starts) - 1)
     if len(terms):
         there = starts[1:] > starts[:-1]
+        if there.all():
+            return np.add.reduceat(terms, starts[:-1])
         found[there] = np.add.reduceat(terms, starts[:-1][there])
     return found
-
-
-def _differ(part: Block) -> np.ndarray | None:
-    return part.a != part.b if part.elements[0] is part.elements[1] else None
 
 
 def _peak(former: float, values: Float64) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from tic_daemon.compare.elements import Bits
 from tic_daemon.errors import CompareError
 
-_CHUNK: Final = 1 << 22
+_CHUNK: Final = 1 << 18  # stays in a core's cache between being read and being hashed
 
 
 class Opened:
@@ -67,6 +67,12 @@ class Opened:
         self._fill(offset, memoryview(found))
         return found
 
+    def head(self, offset: int, length: int) -> bytes:
+        """The same of a few bytes, sooner."""
+        self._require(offset, length)
+        found = os.pread(self._fd, length, offset)
+        return found if len(found) == length else bytes(self.read(offset, length))
+
     def bits(self, offset: int, count: int, dtype: np.dtype[np.unsignedinteger]) -> Bits:
         """`count` elements from `offset`. Raises as `read`."""
         self._require(offset, count * dtype.itemsize)
@@ -97,8 +103,10 @@ class Opened:
     def sha256(self) -> str:
         """SHA-256 of all its bytes, in hexadecimal."""
         digest, offset = hashlib.sha256(), 0
+        whole = memoryview(bytearray(min(_CHUNK, self.size)))
         while offset < self.size:
-            piece = self.read(offset, min(_CHUNK, self.size - offset))
+            piece = whole[: min(_CHUNK, self.size - offset)]
+            self._fill(offset, piece)
             digest.update(piece)
             offset += len(piece)
         return digest.hexdigest()

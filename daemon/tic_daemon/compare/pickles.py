@@ -26,8 +26,17 @@ Names = Mapping[str, Callable[..., Any]]
 _MAX_INT_BYTES: Final = 64
 _FLOATS: Final = re.compile(rb"(?:G.{8}){8,256}", re.DOTALL)
 _FLOAT: Final = np.dtype([("op", "u1"), ("value", ">f8")])
+_GET, _PUT, _INT = rb"(h.|j.{4})", rb"(q.|r.{4})", rb"(K.|M..|J.{4})"
+_REBUILD: Final = "torch._utils._rebuild_tensor_v2"
+_TENSOR: Final = re.compile(
+    rb"\(\(" + _GET + _GET + rb"X(.{4})(\d{1,9})" + _PUT + _GET + _INT + b"t" + _PUT + b"Q"  # the storage
+    + _INT + _INT + rb"\x85" + _PUT + _INT + rb"\x85" + _PUT + rb"\x89"  # offset, shape, stride, requires_grad
+    + _GET + rb"\)R" + _PUT + b"t" + _PUT + b"R" + _PUT,
+    re.DOTALL,
+)  # fmt: skip
 _F64: Final = struct.Struct(">d")
 _I32: Final = struct.Struct("<i")
+_SHORT, _LONG = 2, 3
 
 
 class Dict(dict[Any, Any]):
@@ -93,6 +102,43 @@ class _Machine:
             f"{self.where} asks for {what}: it is not read",
             "save tensors, numbers, texts, lists and dicts alone; nothing of the file was executed",
         )
+
+    def recall(self, place: int) -> None:
+        """What was remembered. Of a function that makes tensors the whole call may be taken at once."""
+        value = self.memo[place]
+        if type(value) is Name and value.text == _REBUILD and self.tensor():
+            return
+        self.stack.append(value)
+
+    def tensor(self) -> bool:
+        """The call that makes a tensor of one dimension, as Python's pickler writes it for each but the first: thirty
+        instructions that stand there in this order, done as they would be one by one. Dumps are made of them.
+
+        Returns whether it stands there.
+        """
+        found = _TENSOR.match(self.data, self.place)
+        if found is None:
+            return False
+        (
+            word, kind, size, key, key_put, device, length, saved_put, offset, extent, shape_put, step, stride_put,
+            hooks, hooks_put, given_put, put,
+        ) = found.groups()  # fmt: skip
+        memo, made = self.memo, self.memo[_number(hooks)]
+        if len(key) != int.from_bytes(size, "little") or not isinstance(made, Name) or self.names[made.text] is None:
+            return False
+        text = key.decode()
+        memo[_number(key_put)] = text
+        saved = (memo[_number(word)], memo[_number(kind)], text, memo[_number(device)], _signed(length))
+        memo[_number(saved_put)] = saved
+        storage = self.persistent(saved)
+        shape, stride = (_signed(extent),), (_signed(step),)
+        memo[_number(shape_put)], memo[_number(stride_put)] = shape, stride
+        own = memo[_number(hooks_put)] = self.names[made.text]()
+        given = memo[_number(given_put)] = (storage, _signed(offset), shape, stride, False, own)
+        built = memo[_number(put)] = self.names[_REBUILD](*given)
+        self.stack.append(built)
+        self.place = found.end()
+        return True
 
     def take(self, length: int) -> bytes:
         """The next `length` bytes."""
@@ -201,6 +247,16 @@ class _Machine:
         self.stack.append(self.take(length).decode("utf-8", "surrogatepass"))
 
 
+def _number(instruction: bytes) -> int:
+    """The operand of an instruction with an unsigned one."""
+    return instruction[1] if len(instruction) == _SHORT else int.from_bytes(instruction[1:], "little")
+
+
+def _signed(instruction: bytes) -> int:
+    """The number of K, M or J."""
+    return int.from_bytes(instruction[1:], "little", signed=len(instruction) > _LONG)
+
+
 def _dict(target: Any) -> dict[Any, Any]:
     if not isinstance(target, dict):
         raise ValueError(f"sets an item of a {type(target).__name__}")
@@ -220,8 +276,8 @@ _ACTIONS: Final[dict[int, Action]] = {
     ord("q"): lambda m: m.remember(m.unsigned(1)),
     ord("r"): lambda m: m.remember(m.unsigned(4)),
     0x94: lambda m: m.remember(len(m.memo)),
-    ord("h"): lambda m: m.stack.append(m.memo[m.unsigned(1)]),
-    ord("j"): lambda m: m.stack.append(m.memo[m.unsigned(4)]),
+    ord("h"): lambda m: m.recall(m.unsigned(1)),
+    ord("j"): lambda m: m.recall(m.unsigned(4)),
     ord("X"): lambda m: m.text(m.unsigned(4)),
     0x8C: lambda m: m.text(m.unsigned(1)),
     0x8D: lambda m: m.text(m.unsigned(8)),

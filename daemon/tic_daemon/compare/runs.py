@@ -24,6 +24,12 @@ def first_true(flags: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return found
 
 
+def longest_run(flags: np.ndarray) -> int:
+    """The longest run of set flags: between those that are not."""
+    ends = np.flatnonzero(np.logical_not(flags))
+    return int(np.diff(ends, prepend=-1, append=len(flags)).max()) - 1
+
+
 def longest_runs(flags: np.ndarray, starts: np.ndarray, positions: np.ndarray | None) -> np.ndarray:
     """The longest run of set flags in each sequence.
 

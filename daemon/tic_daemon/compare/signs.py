@@ -19,7 +19,6 @@ from typing import Final
 import numpy as np
 
 from tic_daemon.compare.align import Alignment, ids, token_digest
-from tic_daemon.compare.blocks import BLOCK
 from tic_daemon.compare.exact import ExactSum
 from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.sides import Segments, Sequence, Side
@@ -77,13 +76,16 @@ class Signs:
     remarks: tuple[str, ...]
 
 
-def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, *, block: int = BLOCK) -> Signs:
+def signs(a: Side, b: Side, alignment: Alignment, figures: Figures, sweep: Sweep) -> Signs:
     """Everything that the two sides show beyond their figures.
+
+    Args:
+        sweep: that saw each block of them.
 
     Raises:
         CompareError: a file cannot be read.
     """
-    sweep = Sweep(a, b, alignment, block, shifted=figures.mismatched != 0)
+    sweep.close()
     offsets = _offsets(sweep, alignment.same_elements) if figures.mismatched != 0 else ()
     slope, correlation = sweep.line() if not figures.non_finite else (None, None)
     lanes, reach = _places(sweep) if alignment.same_elements else ((), {})

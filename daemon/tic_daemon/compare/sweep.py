@@ -1,6 +1,12 @@
-"""One pass over both sides for the diagnostics: shifted sides, the line of b on a, where in a response tokens differ.
+"""What the diagnostics need of each block: shifted sides, the line of b on a, where in a response tokens differ.
 
-Terms of one sequence are added in pairs, the sums of sequences exactly (as in `gather`).
+    sweep = Sweep(a, b, alignment)
+    measure(a, b, alignment, also=sweep.add)
+    sweep.close()
+
+Sides without any difference show nothing when they are shifted, and nothing is shifted until a difference was seen;
+what came before it is then read again. Terms of one sequence are added in pairs or as dot products, the sums of
+sequences exactly (as in `gather`).
 """
 
 from __future__ import annotations
@@ -32,7 +38,7 @@ class Sweep:
         moments: sums of a, b, a*a, b*b and a*b; n tokens.
     """
 
-    def __init__(self, a: Side, b: Side, alignment: Alignment, block: int, *, shifted: bool) -> None:
+    def __init__(self, a: Side, b: Side, alignment: Alignment) -> None:
         longest = max((count(a.sequences[request].logprobs) for request in alignment.requests), default=0)
         self.n = 0
         self.tokens, self.mismatched = dict.fromkeys(SHIFTS, 0), dict.fromkeys(SHIFTS, 0)
@@ -40,59 +46,88 @@ class Sweep:
         self.moments = {name: ExactSum() for name in _SUMS}
         self.reached = np.zeros(longest + 1, np.int64)
         self.differing = np.zeros(longest, np.int64)
-        self._partials: dict[str | int, list[Float64]] = {name: [] for name in (*_SUMS, *SHIFTS)}
-        self._whole = whole = alignment.valid == alignment.positions
-        with np.errstate(over="ignore", invalid="ignore"):
-            for part in blocks(a, b, alignment.requests, block, whole=whole):
-                self._add(part, shifted)
-        self.reached = len(alignment.requests) - np.cumsum(self.reached[:-1]) if whole else self.reached[:-1]
-        for name, parts in self._partials.items():
-            total = self.gaps[name] if isinstance(name, int) else self.moments[name]
-            if parts:
-                total.add(np.concatenate(parts))
+        self._partials: dict[str | int, list[float]] = {name: [] for name in (*_SUMS, *SHIFTS)}
+        self._sides, self._alignment = (a, b), alignment
+        self._whole = alignment.valid == alignment.positions
+        self._unshifted: list[str] = []
+        self._shifting = False
 
-    def _add(self, part: Block, shifted: bool) -> None:
+    def add(self, part: Block) -> None:
+        """One block."""
         x, y = part.values_a, part.values_b
         self.n += len(x)
-        for name, terms in (("a", x), ("b", y), ("aa", x * x), ("bb", y * y), ("ab", x * y)):
-            self._partials[name].append(partial(terms, part.starts))
-        if shifted:
-            for k in SHIFTS:
-                self._shift(part, k)
-        if part.elements[0] is part.elements[1]:
-            self._places(part)
+        same = x is y
+        whole = partial(x, part.starts).tolist()
+        self._partials["a"] += whole
+        self._partials["b"] += whole if same else partial(y, part.starts).tolist()
+        for name, own in zip(("aa", "bb", "ab"), part.squares, strict=True):
+            self._partials[name] += own
+        self._shifting = self._shifting or part.differ is None or bool(part.mismatched)
+        if self._shifting:
+            self._shift(part)
+        else:
+            self._unshifted += part.requests
+        if part.differ is not None:
+            self._places(part, part.differ)
 
-    def _shift(self, part: Block, k: int) -> None:
+    def close(self) -> None:
+        """After the last block."""
+        if self._shifting and self._unshifted:
+            with np.errstate(over="ignore", invalid="ignore"):
+                for part in blocks(*self._sides, tuple(self._unshifted), whole=self._whole):
+                    self._shift(part)
+        if self._whole:
+            self.reached = len(self._alignment.requests) - np.cumsum(self.reached[:-1])
+        else:
+            self.reached = self.reached[:-1]
+        for name, parts in self._partials.items():
+            own = self.gaps[name] if isinstance(name, int) else self.moments[name]
+            if parts:
+                own.add(np.array(parts))
+
+    def _shift(self, part: Block) -> None:
         """Pairs of tokens k positions apart, of one sequence. Valid tokens stand one behind the other, so that those
         are k places apart, or fewer where masked positions lie between them."""
-        size = len(part.a)
         positions = None if part.masks is None else part.positions
-        sums = np.zeros(len(part.starts) - 1)
-        for step in range(abs(k) if positions is None else 1, abs(k) + 1):
-            if size <= step:
-                continue
-            early, late = slice(0, size - step), slice(step, size)
-            first, second = (late, early) if k > 0 else (early, late)
-            gap = np.abs(np.subtract(part.values_b[second], part.values_a[first]))
-            differ = part.a[first] != part.b[second] if part.elements[0] is part.elements[1] else None
-            # The last places of a sequence have no partner in it.
-            apart = np.unique(np.concatenate([part.starts[1:] - back for back in range(1, step + 1)]))
-            outside: NDArray[np.intp] | NDArray[np.bool_] = apart[(apart >= 0) & (apart < len(gap))]
-            pairs = len(gap) - len(outside)
-            if positions is not None:
-                mask = positions[late] - positions[early] != abs(k)
-                mask[outside] = True
-                outside, pairs = mask, int(np.count_nonzero(~mask))
-            gap[outside] = 0.0
-            self.tokens[k] += pairs
-            if differ is not None:
-                differ[outside] = False
-                self.mismatched[k] += int(np.count_nonzero(differ))
-            sums += partial(np.append(gap, np.zeros(step)), part.starts)
-        self._partials[k].append(sums)
+        for k in SHIFTS:
+            sums = np.zeros(len(part.starts) - 1)
+            for step in range(abs(k) if positions is None else 1, abs(k) + 1):
+                sums += self._apart(part, positions, k, step)
+            self._partials[k] += sums.tolist()
 
-    def _places(self, part: Block) -> None:
-        differ = part.a != part.b
+    def _apart(self, part: Block, positions: np.ndarray | None, k: int, step: int) -> Float64 | float:
+        """Pairs that are k positions and `step` places apart. Returns the sum of abs(b - a) of each sequence."""
+        whole = len(part.a)
+        size = whole - step
+        if size <= 0:
+            return 0.0
+        early, late = slice(0, size), slice(step, whole)
+        first, second = (late, early) if k > 0 else (early, late)
+        gap = part.scratch.of("d", whole)
+        np.abs(np.subtract(part.values_b[second], part.values_a[first], out=gap[:size]), out=gap[:size])
+        differ = None
+        if part.differ is not None:
+            differ = part.scratch.of("shifted", whole, np.bool_)
+            np.not_equal(part.a[first], part.b[second], out=differ[:size])
+        # The last places of a sequence have no partner in it. Counted back from its end they may lie in the one before,
+        # or at the very end: there they are last places, too.
+        outside = [part.starts[1:] - back for back in range(1, step + 1)]
+        pairs = int(np.maximum(np.diff(part.starts) - step, 0).sum())
+        if positions is not None:
+            mask = np.append(positions[late] - positions[early] != abs(k), np.ones(step, np.bool_))
+            for places in outside:
+                mask[places] = True
+            outside, pairs = [mask], int(np.count_nonzero(~mask))
+        for places in outside:
+            gap[places] = 0.0
+            if differ is not None:
+                differ[places] = False
+        self.tokens[k] += pairs
+        if differ is not None:
+            self.mismatched[k] += int(np.count_nonzero(differ))
+        return partial(gap, part.starts)
+
+    def _places(self, part: Block, differ: NDArray[np.bool_]) -> None:
         for own, begin in enumerate(part.starts[:-1].tolist()):
             end = int(part.starts[own + 1])
             if part.masks is None:
@@ -100,8 +135,9 @@ class Sweep:
                     self.reached[end - begin] += 1  # ends there; added up at the end
                 else:
                     self.reached[: end - begin] += 1
-                piece = self.differing[: end - begin]
-                np.add(piece, differ[begin:end], out=piece)
+                if part.mismatched:
+                    piece = self.differing[: end - begin]
+                    np.add(piece, differ[begin:end], out=piece)
             else:
                 where = np.flatnonzero(part.masks[own])
                 self.reached[where] += 1

@@ -16,7 +16,7 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -37,9 +37,8 @@ _STORAGES: Final = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Storage:
-    """A storage that the pickle names. `element` is None where the tensor says it."""
+class _Storage(NamedTuple):
+    """A storage that the pickle names. `element` is None where the tensor says it. A file has thousands."""
 
     element: Element | None
     key: str
@@ -151,7 +150,12 @@ def _encoded(text: Any, encoding: Any) -> bytes:
 
 
 def _shape(value: Any) -> bool:
-    return isinstance(value, tuple) and all(type(length) is int and length >= 0 for length in value)
+    if type(value) is not tuple:
+        return False
+    for length in value:  # noqa: SIM110  thousands of short ones are asked, and a generator costs more than they do
+        if type(length) is not int or length < 0:
+            return False
+    return True
 
 
 class TorchFile:
@@ -204,7 +208,7 @@ class TorchFile:
         """Offset and size of a member's bytes: the name and the padding of its own header lie before them."""
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise CompareError(f"{self.file.path} is compressed or encrypted, which torch.save never does")
-        header = self.file.read(info.header_offset, _LOCAL_HEADER)
+        header = self.file.head(info.header_offset, _LOCAL_HEADER)
         if header[:4] != b"PK\x03\x04":
             raise CompareError(f"{self.file.path} is malformed: no header where the list of members names one")
         lengths = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
@@ -248,13 +252,15 @@ class TorchFile:
         if info is None:
             raise CompareError(f"{self.file.path} lacks the bytes of storage {storage.key!r}: it is cut or malformed")
         at, size = self._place(info)
-        element, length = storage.element, prod(shape)
+        element, length = storage.element, shape[0] if len(shape) == 1 else prod(shape)
         if size < storage.length * element.size:
             raise CompareError(
                 f"{self.file.path} declares {storage.length} elements of {element.name} in storage {storage.key!r} and "
                 f"holds {size} bytes of it: it is cut or malformed"
             )
-        reach = sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True)) + 1 if length else 0
+        reach = 0
+        if length:
+            reach = 1 + sum([(extent - 1) * step for extent, step in zip(shape, stride, strict=True)])
         if offset + reach > storage.length or length > max(storage.length, _SPREAD):
             raise CompareError(f"{self.file.path} holds a tensor that reaches beyond its storage {storage.key!r}")
         return Stored(self.file, element, shape, stride, at + offset * element.size)

@@ -66,7 +66,7 @@ def detail(comparison_id: str, a: Side, b: Side, alignment: Alignment, figures: 
         places = block.positions
         with np.errstate(invalid="ignore", over="ignore"):
             gap = np.abs(block.values_b - block.values_a)
-        differ = block.a != block.b if block.elements[0] is block.elements[1] else None
+        differ = block.differ
         if differ is not None:
             _firsts(tokens, counts, "first", block, places, differ)
         finite = np.isfinite(block.values_a) & np.isfinite(block.values_b)
@@ -139,11 +139,12 @@ def _largest(
 ) -> list[tuple[float, str, int]]:
     """The largest differences so far; earlier tokens win over later ones of the same difference."""
     values = np.where(np.isfinite(gap), gap, 0.0)
-    order = np.argsort(-values, kind="stable")[:LARGEST] if len(values) else ()
+    candidates = np.arange(len(values))
+    if len(before) == LARGEST:
+        candidates = np.flatnonzero(values > before[-1][0])
+    order = candidates[np.argsort(-values[candidates], kind="stable")[:LARGEST]]
     found = list(before)
-    for index in map(int, order):
-        if len(before) == LARGEST and values[index] <= before[-1][0]:
-            break
+    for index in order.tolist():
         own = int(np.searchsorted(block.starts, index, side="right")) - 1
         key = block.requests[own], int(places[index])
         tokens.setdefault(key, _token(block, index, key))
