@@ -9,7 +9,7 @@ import platform
 import sys
 from pathlib import Path
 
-PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local", "compare", "comparing")
+PARTS = ("ingest", "live", "live_read", "views", "screen", "wandb_local", "compare", "beside")
 
 
 def main() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bench import measure
@@ -22,14 +22,17 @@ def logs(root: Path, count: int) -> None:
 
 
 @contextlib.contextmanager
-def daemon(root: Path) -> Iterator[subprocess.Popen[bytes]]:
+def daemon(root: Path, environ: Mapping[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """The daemon's process, once its endpoint answers; ended afterwards.
+
+    Args:
+        environ: what its environment has besides this process' own.
 
     Raises:
         RuntimeError: it did not start.
     """
     command = measure.python("-m", "tic_daemon", "watch", str(root))
-    child = subprocess.Popen(command, env=measure.environment(), stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(command, env={**measure.environment(), **(environ or {})}, stderr=subprocess.DEVNULL)
     try:
         deadline = time.monotonic() + START_S
         while not list(root.glob(".tic/*/daemon.json")):

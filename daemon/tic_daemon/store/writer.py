@@ -27,6 +27,7 @@ from tic_daemon.ledger.entries import Entry
 from tic_daemon.store import arrow, judged, migrate, observed, restore
 from tic_daemon.store import declared as declare
 from tic_daemon.store import ledger as ledgers
+from tic_daemon.store.aside import Aside
 from tic_daemon.store.columns import STAMP
 from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.declared import Cut, Declared
@@ -99,6 +100,7 @@ class Writer:
         self._unseen = True  # so may what else was seen of runs
         self._unpaired = True  # and what pairs of arms measured
         self._judge_after = 0.0
+        self._evidence: Aside[list[Entry]] = Aside(engine.cursor, "tic-evidence", "evidence")
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
         self._changes = 0
@@ -499,27 +501,43 @@ class Writer:
                 log.warning("%s", self._failed(error, "the bounds of faults"))
 
     def note_evidence(self, *, now: bool = False) -> None:
-        """Rows of the ledger for what was compared and seen: at once after a rest, or `now`. Twenty times as long as it
-        took is rested: what a run's record says is a large question, and logs wait meanwhile."""
-        if not (self._unjudged or self._unseen or self._unpaired) or self._owner.lost:
+        """Rows of the ledger for what was compared and seen. What a run's record says is a large question: it is asked
+        in a thread, from time to time, and another call commits what it found; with `now` it is asked and waited for.
+        """
+        if self._owner.lost:
             return
-        if not (now or time.monotonic() >= self._judge_after):
-            return
-        began = time.monotonic()
-        for _ in range(_ASKED if now else 1):
-            if not (self._unjudged or self._unseen or self._unpaired):
-                break
+        if answer := self._evidence.take(wait=now):
+            self._judge_after = time.monotonic() + max(JUDGE_S, 20 * answer.cost_s)
+            if answer.value is None:
+                self._unjudged = self._unseen = self._unpaired = True
+                self._judge_after = time.monotonic() + RETRY_S
+            self._keep_evidence(answer.value or ())
+        if now:
             self._note()
-        self._judge_after = time.monotonic() + max(JUDGE_S, 20 * (time.monotonic() - began))
+        elif self._waits() and not self._evidence.busy and time.monotonic() >= self._judge_after:
+            self._evidence.ask(self._question())
 
-    def _note(self) -> None:
+    def _waits(self) -> bool:
+        return self._unjudged or self._unseen or self._unpaired
+
+    def _question(self) -> Callable[[duckdb.DuckDBPyConnection], list[Entry]]:
         seen, measured = self._unseen, self._unpaired
         self._unseen = self._unpaired = self._unjudged = False
+        return lambda con: judged.judged(con, self.layout.host, _utcnow(), seen=seen, measured=measured)
+
+    def _note(self) -> None:
+        for _ in range(_ASKED):
+            if not self._waits():
+                return
+            question = self._question()
+            try:
+                self._keep_evidence(question(self._engine.con))
+            except duckdb.Error as error:
+                log.warning("%s", self._failed(error, "evidence"))
+
+    def _keep_evidence(self, entries: Sequence[Entry]) -> None:
         try:
-            con = self._engine.con
-            self.commit([], ledger=judged.judged(con, self.layout.host, _utcnow(), seen=seen, measured=measured))
-        except duckdb.Error as error:
-            log.warning("%s", self._failed(error, "evidence"))
+            self.commit([], ledger=entries)
         except StoreError as error:
             self._unjudged = self._unseen = self._unpaired = True
             log.warning("%s", error)
