@@ -111,7 +111,8 @@ _CURRENT: Final = """
 SELECT id, candidate_id, gate, cell, run_id, policy, label, state, reason, plane, said_at
 FROM evidence_current ORDER BY said_at, id"""
 WHOLE: Final = """
-SELECT l.id, l.candidate_id, c.gate, CASE WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell, l.run_id, l.policy, l.label,
+SELECT l.id, l.candidate_id, coalesce(nullif(l.gate, ''), c.gate) AS gate,
+    CASE WHEN l.gate <> '' THEN l.cell WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell, l.run_id, l.policy, l.label,
     CASE WHEN s.target IS NOT NULL THEN 'superseded' WHEN c.replaced_by IS NOT NULL THEN 'historical' ELSE 'current' END AS state,
     l.reason, l.plane, l.said_at
 FROM ledger l

@@ -134,3 +134,26 @@ def _with_a_child(root: Path) -> Workspace:
     with store(root, rows):
         pass
     return Workspace(root, base, child.candidate, shown)
+
+
+def make(ws: Workspace, subject: str, target: Path, *argv: str) -> Path:
+    assert cli.main(["report", subject, "--at", str(ws.root), "--bundle", str(target), *argv]) == 0
+    return target
+
+
+@pytest.fixture(scope="package")
+def made(ws: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the run that was compared, with its dumps, as a directory."""
+    return make(ws, "compared", tmp_path_factory.mktemp("b") / "bundle", "--artifacts")
+
+
+@pytest.fixture(scope="package")
+def packed(ws: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the candidate that was made from another, as a tar."""
+    return make(ws, "fp8", tmp_path_factory.mktemp("b") / "fp8.tar")
+
+
+@pytest.fixture(scope="package")
+def locked(ws: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundle of the run that a fault locks."""
+    return make(ws, "broken", tmp_path_factory.mktemp("b") / "bundle")

@@ -16,30 +16,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.report.conftest import VALUES, Workspace
+from tests.report.conftest import VALUES, Workspace, make
 from tic_daemon import cli
+from tic_daemon.report import evidence_files
 from tic_daemon.report.checking import verify
 from tic_daemon.report.container import is_bundle
+from tic_daemon.store.united import public_views
 from tic_daemon.verifying import Found
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def make(ws: Workspace, subject: str, target: Path, *argv: str) -> Path:
-    assert cli.main(["report", subject, "--at", str(ws.root), "--bundle", str(target), *argv]) == 0
-    return target
-
-
-@pytest.fixture(scope="module")
-def made(ws: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle of the run that was compared, with its dumps, as a directory."""
-    return make(ws, "compared", tmp_path_factory.mktemp("b") / "bundle", "--artifacts")
-
-
-@pytest.fixture(scope="module")
-def packed(ws: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle of the candidate that was made from another, as a tar."""
-    return make(ws, "fp8", tmp_path_factory.mktemp("b") / "fp8.tar")
 
 
 @pytest.fixture
@@ -85,19 +70,18 @@ def test_what_is_in_it(ws: Workspace, made: Path) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in made.rglob("*")) and made.stat().st_mode & 0o077 == 0
 
 
-def test_tables_are_those_of_the_run_alone(ws: Workspace, made: Path, tmp_path: Path) -> None:
+def test_tables_are_those_of_the_run_alone(ws: Workspace, made: Path, locked: Path) -> None:
     assert pl.read_parquet(made / "tables" / "mismatches.parquet")["value"].to_list() == [0.5]
     assert pl.read_parquet(made / "tables" / "runs.parquet")["run_id"].to_list() == ["compared"]
     compared = pl.read_parquet(made / "tables" / "comparisons.parquet")
     assert compared["logprob_mae"].to_list() == [0.125] and compared["mismatched_tokens"].to_list() == [1]
     assert pl.read_parquet(made / "tables" / "gates.parquet")["candidate_id"].unique().to_list() == [ws.base]
-    other = make(ws, "broken", tmp_path / "b")
-    values = pl.read_parquet(other / "tables" / "mismatches.parquet").sort("step")["value"].to_list()
+    values = pl.read_parquet(locked / "tables" / "mismatches.parquet").sort("step")["value"].to_list()
     assert values == list(VALUES.values())
-    assert pl.read_parquet(other / "tables" / "locks.parquet")["run_id"].to_list() == ["broken"]
-    assert pl.read_parquet(other / "tables" / "gates.parquet").height == 0, "an empty table has its columns"
-    for name, rows in ((one["file"], one["rows"]) for one in index_of(other)["tables"]):
-        assert pl.read_parquet(other / name).height == rows, name
+    assert pl.read_parquet(locked / "tables" / "locks.parquet")["run_id"].to_list() == ["broken"]
+    assert pl.read_parquet(locked / "tables" / "gates.parquet").height == 0, "an empty table has its columns"
+    for name, rows in ((one["file"], one["rows"]) for one in index_of(locked)["tables"]):
+        assert pl.read_parquet(locked / name).height == rows, name
 
 
 def test_the_statement_is_one_of_in_toto(made: Path) -> None:
@@ -175,6 +159,17 @@ def test_nothing_else_is_replaced(
         again = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
     assert files_of(tmp_path / "b") == again, "the same store gives the same bytes"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "mine"], "nothing is left beside them"
+
+
+def test_every_view_of_a_run_is_a_table(made: Path) -> None:
+    """A view that comes later is to be in bundles, or to be named here."""
+    left_out = {
+        "ledger",  # the chain has it
+        "attempt_states", "run_states",  # part of attempts and runs
+        "arm_facts", "transport_pairs",  # of many runs
+        "gpu_events", "gpu_samples",  # of no run
+    }  # fmt: skip
+    assert {one["view"] for one in index_of(made)["tables"]} == public_views().keys() - left_out
 
 
 # --- what is found ------------------------------------------------------------------------------------------------
@@ -327,6 +322,29 @@ def test_what_rows_rest_on_must_be_there(copy: Path) -> None:
     found = verify(copy)
     assert found.breaks[0].what == "artifact" and found.breaks[0].where == manifest["sha256"]
     assert found.exit_code == 14
+
+
+def test_a_hash_of_several_receipts(copy: Path) -> None:
+    """As the ledger names the receipts of several workers: one hash over theirs, sorted, a line each."""
+    known = sorted(one["sha256"] for one in index_of(copy)["references"] if one["file"] is not None)[:2]
+    digest = sha("\n".join(known).encode())
+    files = [{"sha256": one, "role": "rollout"} for one in reversed(known)] + [{"sha256": sha(b"t"), "role": "trainer"}]
+    found = evidence_files._together(digest, {*known, sha(b"t")}, files)
+    assert (found.what, found.sha256, found.file) == ("receipts", digest, None)
+
+    def told(*parts: str) -> Any:
+        one = {**evidence_files.as_json([found])[0], "path": " ".join(parts)}
+        return lambda index: index.update(
+            references=[*(r for r in index["references"] if r["what"] != "receipts"), one]
+        )
+
+    restated(copy, told(*known))
+    assert not verify(copy).breaks and verify(copy).exit_code == 0
+    for parts in (known[:1], [*known, sha(b"x")], [sha(b"x"), sha(b"y")]):
+        restated(copy, told(*parts))
+        assert verify(copy).breaks[0].what == "artifact"
+    other = evidence_files._together(sha(b"other"), set(known), files)
+    assert other.what == "receipt" and other.why == "nothing says where it lies"
 
 
 def test_a_criterion_that_was_exchanged(copy: Path) -> None:

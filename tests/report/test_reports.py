@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -35,14 +36,9 @@ def report(ws: Workspace, capsys: pytest.CaptureFixture[str], *argv: str) -> str
 
 
 @pytest.fixture(scope="module")
-def broken(ws: Workspace, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def broken(locked: Path) -> dict[str, str]:
     """Both forms of the report of the run that a fault locks."""
-    folder = tmp_path_factory.mktemp("out")
-    for name in ("r.md", "r.html"):
-        assert cli.main(["report", "broken", "--at", str(ws.root), "-o", str(folder / name)]) == 0
-    assert (folder / "r.md").stat().st_mode & 0o777 == 0o600
-    assert sorted(path.name for path in folder.iterdir()) == ["r.html", "r.md"], "nothing is left beside them"
-    return {name: (folder / name).read_text(encoding="utf-8") for name in ("r.md", "r.html")}
+    return {name: (locked / name).read_text(encoding="utf-8") for name in ("report.md", "report.html")}
 
 
 def sections(markdown: str) -> dict[str, str]:
@@ -52,7 +48,7 @@ def sections(markdown: str) -> dict[str, str]:
 
 
 def test_a_locked_run(broken: dict[str, str]) -> None:
-    found = sections(broken["r.md"])
+    found = sections(broken["report.md"])
     measured = found["Measured"]
     assert "4 records, of which 2 are evidence" in measured
     for step, value in VALUES.items():
@@ -75,13 +71,13 @@ def test_every_part_is_there(broken: dict[str, str]) -> None:
         "Summary", "Measured", "Comparisons", "Faults and the lock", "Marks", "Execution state", "Attempts", "What it was made of",
         "Steps and W&B", "Gaps of the evidence", "Ledger", "Hints", "Where this is from",
     }  # fmt: skip
-    assert {title.replace("\\", "") for title in sections(broken["r.md"])} == wanted
-    page = Page(broken["r.html"])
+    assert {title.replace("\\", "") for title in sections(broken["report.md"])} == wanted
+    page = Page(broken["report.html"])
     assert wanted <= set(page.words)
 
 
 def test_the_page_runs_nothing_and_fetches_nothing(broken: dict[str, str]) -> None:
-    page = Page(broken["r.html"])
+    page = Page(broken["report.html"])
     names = {tag for tag, _ in page.tags}
     assert not names & {
         "script",
@@ -101,18 +97,20 @@ def test_the_page_runs_nothing_and_fetches_nothing(broken: dict[str, str]) -> No
             assert not name.startswith("on"), (tag, name)
             if name in ("href", "src", "xlink:href"):
                 assert value is not None and value.startswith("#"), (tag, value)
-    assert "default-src 'none'" in broken["r.html"]
+    assert "default-src 'none'" in broken["report.html"]
     told = "".join(page.words)
     assert HOSTILE.replace("\x1b", "\\x1b").replace("\x07", "\\x07") in told, (
         "as text, and a terminal does nothing either"
     )
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", broken["r.html"] + broken["r.md"])
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", broken["report.html"] + broken["report.md"])
 
 
 def test_markdown_holds_no_more_than_text(broken: dict[str, str]) -> None:
-    parsed = MarkdownIt("commonmark").enable("table").parse(broken["r.md"])
+    parsed = MarkdownIt("commonmark").enable("table").parse(broken["report.md"])
     inline = [child for token in parsed for child in (token.children or [])]
-    assert not {child.type for child in inline} & {"link_open", "image", "html_inline"}
+    assert not {child.type for child in inline} & {"link_open", "html_inline"}
+    images = {str(child.attrs["src"]) for child in inline if child.type == "image"}
+    assert images == {"plots/mismatch-0.svg"}, "of the bundle's own"
     assert "html_block" not in {token.type for token in parsed}
     shown = HOSTILE.replace("\x1b", "\\x1b").replace("\x07", "\\x07").replace("|", "\\x7c")
     assert shown in {child.content for child in inline if child.type == "code_inline"}, "one cell, whole"
@@ -120,8 +118,9 @@ def test_markdown_holds_no_more_than_text(broken: dict[str, str]) -> None:
     assert len(rows) > 20
 
 
-def test_a_candidate(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    found = sections(report(ws, capsys, ws.child[:10]))
+def test_a_candidate(packed: Path) -> None:
+    with tarfile.open(packed) as tar:
+        found = sections(tar.extractfile("report.md").read().decode())  # type: ignore[union-attr]
     assert "| image.digest | `7` | `8` |" in found["What it is"] and "Made from `base (" in found["What it is"]
     assert "module/all cells" in found["Exemptions"] and "kernel.cu" not in found["Exemptions"]
     assert "Nothing was judged of it" in found["Evidence"]
@@ -144,25 +143,12 @@ def test_what_was_superseded_stays(ws: Workspace, capsys: pytest.CaptureFixture[
     assert "zero\\_update/replay" in found["Criteria"] and "`one bit`" in found["Criteria"]
 
 
-def test_a_comparison(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    found = sections(report(ws, capsys, "compared"))["Comparisons"]
+def test_a_comparison(made: Path) -> None:
+    found = sections((made / "report.md").read_text(encoding="utf-8"))["Comparisons"]
     assert "| 1 of 4 |" in found and "`r` position 2" in found
     assert "mean 0.125, largest 0.5" in found, "of differences 0, 0, 0.5 and 0"
     assert "| 2^0 | 1 |" in found, "0.5 is below 1 and not below a half"
     assert "Not yet proven:" in found
-
-
-def test_a_run_without_a_number(ws: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
-    found = sections(report(ws, capsys, "empty"))
-    assert "Nothing: no log of the run has a" in found["Measured"]
-    assert (
-        "| **inconclusive** | the run | `nobody looked` |" in found["Marks"]
-        and "**marked inconclusive**" in found["Summary"]
-    )
-    assert (
-        "No dumps of both sides were compared" in found["Comparisons"]
-        and "No fault locks it" in found["Faults and the lock"]
-    )
 
 
 def _moment_of(markdown: str) -> str:
@@ -175,9 +161,9 @@ def _moment_of(markdown: str) -> str:
 def test_the_same_moment_gives_the_same_report(
     ws: Workspace, broken: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = broken["r.md"]
+    first = broken["report.md"]
     again = report(ws, capsys, "broken", "--as-of", _moment_of(first))
-    assert again == first
+    assert again == first.replace("![logprob\\_mae: the largest value of each step](plots/mismatch-0.svg)\n\n", "")
     assert cli.main(["report", "broken", "--at", str(ws.root), "--as-of", "2020-01-01"]) == 15
     assert "no run and no candidate 'broken' as of 2020-01-01" in capsys.readouterr().err
 
@@ -205,6 +191,17 @@ def test_names_that_are_not_clear(ws: Workspace, capsys: pytest.CaptureFixture[s
     code, said = error("broken", "-o", str(taken))
     assert code == 2 and "exists" in said and taken.read_text() == "mine"
     assert error("empty", "-o", str(taken), "--force")[0] == 0 and taken.read_text().startswith("# Run `empty`")
+    assert taken.stat().st_mode & 0o777 == 0o600 and list(tmp_path.iterdir()) == [taken], "nothing is left beside it"
+    nothing = sections(taken.read_text())
+    assert (
+        "Nothing: no log of the run has a" in nothing["Measured"]
+        and "No fault locks it" in nothing["Faults and the lock"]
+    )
+    assert "No dumps of both sides were compared" in nothing["Comparisons"]
+    assert (
+        "| **inconclusive** | the run | `nobody looked` |" in nothing["Marks"]
+        and "**marked inconclusive**" in nothing["Summary"]
+    )
     code, said = error("broken", "-o", str(tmp_path / "no" / "r.md"))
     assert code == 2 and "cannot write" in said
     assert error("broken", "--artifacts")[0] == 2

@@ -249,21 +249,12 @@ def _chain(
 
 def _references(index: Mapping[str, Any], rows: list[Entry], said: Mapping[str, Any], found: Found) -> None:
     """That all which the rows rest on is there, or said not to be."""
-    known: dict[str, Mapping[str, Any]] = {}
-    held: set[str] = set()
+    known = {one["sha256"] for one in index["references"]}
+    held = {one["file"] for one in index["references"]}
     for one in index["references"]:
-        if one["file"] is not None:
-            held.add(one["file"])
-            if one["file"] not in said or said[one["file"]]["sha256"] != one["sha256"]:
-                found.add(Break("artifact", one["path"] or one["sha256"], f"{one['file']} is not it"))
-        elif not one["why"]:
-            found.add(Break("artifact", one["path"] or one["sha256"], "it is not in the bundle, and nothing says why"))
-        elif one["why"] == shape.NOT_ASKED:
-            found.unhashed += 1
-        else:
-            found.elsewhere += 1
-            found.absent.append(f"{one['what']} {one['path'] or one['sha256']}: {one['why']}")
-        known.setdefault(one["sha256"], one)
+        why = _reference(one, said, known, found)
+        if why:
+            found.add(Break("artifact", one["path"] or one["sha256"], why))
     for name in sorted(said):
         if name.startswith(("criteria/", "files/")) and name not in held:
             found.add(Break("file", name, "nothing in bundle.json refers to it"))
@@ -271,6 +262,25 @@ def _references(index: Mapping[str, Any], rows: list[Entry], said: Mapping[str, 
         for what, digest in _named(entry):
             if digest not in known:
                 found.add(Break("artifact", digest, f"row {entry.id} rests on this {what}, and the bundle knows none"))
+
+
+def _reference(one: Mapping[str, Any], said: Mapping[str, Any], known: set[str], found: Found) -> str:
+    """Why what is named does not hold; "". What is left out is counted."""
+    if one["file"] is not None:
+        there = one["file"] in said and said[one["file"]]["sha256"] == one["sha256"]
+        return "" if there else f"{one['file']} is not it"
+    if not one["why"]:
+        return "it is not in the bundle, and nothing says why"
+    if one["what"] == "receipts" and one["why"] == shape.TOGETHER:
+        parts = sorted(one["path"].split())
+        whole = hashlib.sha256("\n".join(parts).encode()).hexdigest() == one["sha256"] and known.issuperset(parts)
+        return "" if whole else "it is not the hash of the receipts that are named for it"
+    if one["why"] == shape.NOT_ASKED:
+        found.unhashed += 1
+    else:
+        found.elsewhere += 1
+        found.absent.append(f"{one['what']} {one['path'] or one['sha256']}: {one['why']}")
+    return ""
 
 
 def _named(entry: Entry) -> list[tuple[str, str]]:

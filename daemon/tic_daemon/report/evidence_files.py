@@ -14,15 +14,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tic_daemon.ledger.entries import EVIDENCE
+from tic_daemon.report import shape
 from tic_daemon.report.gates import Ledger
-from tic_daemon.report.moment import Moment, listed
-from tic_daemon.report.shape import NOT_ASKED
+from tic_daemon.report.moment import Moment, Row, listed
 from tic_daemon.report.subject import Subject
 from tic_daemon.results.safefile import CHUNK, GoneError, RefusedError, open_inside
 
 SMALL: Final = 64 << 20
 """A manifest, closure or report of more bytes than this is none."""
 _RUNS: Final = """list_contains(from_json(?, '["VARCHAR"]'), run_id)"""
+_RECEIPTS: Final = f"""
+SELECT host, path, max(value) FILTER (key = '#sha256') AS sha256,
+    coalesce(max(regexp_extract(name, '^(trainer|rollout)\\.', 1)), '') AS role
+FROM config_values WHERE kind = 'receipt' AND {_RUNS} GROUP BY host, path HAVING sha256 IS NOT NULL ORDER BY ALL"""  # noqa: S608
 _ROWS: Final = f"""
 SELECT id, criterion_id, manifest_sha256, receipt_sha256, artifacts, target FROM ledger
 WHERE {_RUNS} OR list_contains(from_json(?, '["VARCHAR"]'), candidate_id) ORDER BY said_at, id"""  # noqa: S608
@@ -74,7 +79,7 @@ def collected(
     for one in wanted:
         if (one.what, one.sha256 or one.path) in found:
             continue
-        told = replace(one, why=NOT_ASKED) if one.what == "artifact" and not dumps else _copied(one, into)
+        told = replace(one, why=shape.NOT_ASKED) if one.what == "artifact" and not dumps else _copied(one, into)
         if one.what == "report" and told.file is not None and told.sha256 in known:
             continue  # it is one of the others
         found[one.what, one.sha256 or one.path] = told
@@ -92,36 +97,39 @@ def text_of(value: object) -> str:
 
 
 def _named(moment: Moment, subject: Subject, candidates: Iterable[str]) -> list[Reference]:
-    runs = listed(subject.runs)
     known = [row for row in moment.of("manifests", *subject.runs) if row["digest"]]
-    manifests = [Reference("manifest", row["digest"], row["path"], row["host"]) for row in known]
+    found = [Reference("manifest", row["digest"], row["path"], row["host"]) for row in known]
     compared = moment.of("comparisons", *subject.runs)
     of = {row["comparison_id"]: row for row in compared}
-    found: list[Reference] = []
-    for row in moment.rows(_ROWS, runs, listed(candidates)):
+    receipts = moment.rows(_RECEIPTS, listed(subject.runs))
+    read = {row["sha256"] for row in receipts}
+    for row in moment.rows(_ROWS, listed(subject.runs), listed(candidates)):
         comparison = of.get(row["target"], {})
         if row["manifest_sha256"]:
-            found.append(
-                Reference(
-                    "manifest",
-                    row["manifest_sha256"],
-                    text_of(comparison.get("manifest")),
-                    text_of(comparison.get("host")),
-                )
-            )
-        if row["receipt_sha256"]:
-            found.append(Reference("receipt", row["receipt_sha256"], "", ""))
-        closure = not str(row["id"]).startswith("ev-")
-        found += [
-            Reference("closure" if closure else "artifact", one["sha256"], one["path"], one["host"], one["size"])
-            for one in json.loads(row["artifacts"])
-        ]
-    reports = [Reference("report", "", row["report"], row["host"]) for row in compared if row["report"]]
-    return [*manifests, *found, *reports]
+            path, host = text_of(comparison.get("manifest")), text_of(comparison.get("host"))
+            found.append(Reference("manifest", row["manifest_sha256"], path, host))
+        closure = not str(row["id"]).startswith(EVIDENCE)
+        files = json.loads(row["artifacts"])
+        for one in files:
+            what = "receipt" if one["sha256"] in read else "closure" if closure else "artifact"
+            found.append(Reference(what, one["sha256"], one["path"], one["host"], one["size"]))
+        if row["receipt_sha256"] and row["receipt_sha256"] not in {one["sha256"] for one in files}:
+            found.append(_together(row["receipt_sha256"], {one["sha256"] for one in files}, receipts))
+    return [*found, *(Reference("report", "", row["report"], row["host"]) for row in compared if row["report"])]
+
+
+def _together(digest: str, files: set[str], receipts: list[Row]) -> Reference:
+    """What a hash stands for that is of several receipts of the rollout."""
+    hashes = sorted({row["sha256"] for row in receipts if row["role"] == "rollout"} & files)
+    if hashlib.sha256("\n".join(hashes).encode()).hexdigest() != digest:
+        return Reference("receipt", digest, "", "", why="nothing says where it lies")
+    return Reference("receipts", digest, " ".join(hashes), "", why=shape.TOGETHER)
 
 
 def _copied(one: Reference, into: Path) -> Reference:  # noqa: PLR0911  one return a reason
     """The file in the bundle under its hash, or why it is not."""
+    if one.why:
+        return one
     if not one.path:
         return replace(one, why="nothing says where it lies")
     try:

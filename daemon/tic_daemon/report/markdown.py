@@ -29,8 +29,9 @@ from tic_daemon.report.model import (
 from tic_daemon.report.model import text as told
 
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>|~&$])")
-_BEGIN: Final = re.compile(r"^(\s*)([-+=#>]|\d+[.)])")
+_BEGIN: Final = re.compile(r"^([-+=#>]|\d+[.)])")
 _LIVELY: Final = re.compile(r"@|://|www\.|#\d|mailto:|xmpp:", re.IGNORECASE)
+_WORDS: Final = re.compile(r"\w([\w ]*\w)?", re.ASCII)
 _BOLD: Final = ("bad", "warn")
 POINTS: Final = 60
 
@@ -107,7 +108,10 @@ def _inline(one: Inline, *, row: bool = False) -> str:
     if isinstance(one, Code):
         return span(one.text, row=row)
     if isinstance(one, Word):
-        return f"**{escaped(one.text)}**" if one.tone in _BOLD else escaped(one.text)
+        bold = one.tone in _BOLD and _WORDS.fullmatch(
+            one.text
+        )  # what bold may begin and end with is a science of its own
+        return f"**{escaped(one.text)}**" if bold else escaped(one.text, row=row)
     return escaped(one, row=row)
 
 
@@ -132,8 +136,8 @@ def span(text: str, *, row: bool = True) -> str:
 
 
 def _begun(line: str) -> str:
-    """A line that begins no list, heading, quote or rule."""
-    return _BEGIN.sub(lambda found: f"{found[1]}{_guarded(found[2])}", line)
+    """A line that begins no list, heading, quote, rule or block of code."""
+    return _BEGIN.sub(lambda found: _guarded(found[1]), line.lstrip(" "))
 
 
 def _guarded(begin: str) -> str:

@@ -30,5 +30,7 @@ LINE_BYTES: Final = 16 << 20
 """Of one row of a ledger; what a row says is two megabytes at most, six times that in escapes."""
 PREDICATE_TYPE: Final = "https://github.com/tic-tui/tic-tui/blob/main/docs/reference/bundle.md#predicate-v1"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+TOGETHER: Final = "the hash of these hashes, a line each"
+"""Of several receipts a row of the ledger names one hash: that of their hashes in order."""
 NOT_ASKED: Final = "not asked for"
 """Why a dump is not in a bundle that was made without `--artifacts`."""

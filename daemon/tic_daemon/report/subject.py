@@ -58,7 +58,7 @@ def find(moment: Moment, text: str, kind: str = "") -> Subject:
         return found[0]
     if not found:
         raise UnknownRunError(
-            f"no run and no candidate {text!r} as of {moment.at:%Y-%m-%d %H:%M:%S} UTC", _known(moment)
+            f"no run and no candidate {text!r} as of {moment.at:%Y-%m-%d %H:%M:%S} UTC", _known(runs, candidates)
         )
     names = ", ".join(sorted(f"{one.kind} {one.title}" for one in found)[:SHOWN])
     more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
@@ -87,9 +87,8 @@ def _candidate(row: Row) -> Subject:
     return Subject("candidate", str(row["candidate_id"]), str(row["name"]), tuple(sorted(row["run_ids"] or ())))
 
 
-def _known(moment: Moment) -> str:
-    runs = sorted(str(row["run_id"]) for row in moment.rows(_ALL_RUNS))
-    named = sorted(str(row["name"] or row["candidate_id"][:12]) for row in moment.rows(_CANDIDATES))
+def _known(runs: list[str], candidates: list[Row]) -> str:
+    named = sorted(str(row["name"] or row["candidate_id"][:12]) for row in candidates)
     parts = [
         f"{what}: {', '.join(names[:SHOWN])}{' and more' if len(names) > SHOWN else ''}"
         for what, names in (("runs", runs), ("candidates", named))

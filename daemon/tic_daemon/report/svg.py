@@ -145,7 +145,7 @@ class Scale:
 
     def __init__(self, values: Sequence[float], start: float, end: float) -> None:
         self.low, self.high = min(values), max(values)
-        if self.low == self.high:
+        if self.low / 2 == self.high / 2:  # equal, or nearer than the span of two numbers can be
             room = abs(self.low) * 0.1 or 1.0
             self.low, self.high = self.low - room, self.high + room
         self._start, self._end = start, end

@@ -6,6 +6,7 @@ in one order: the same rows give the same file.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,16 +25,20 @@ SINGLE: Final = "SELECT * FROM part ORDER BY ALL"
 """Of a view that several stores only put together."""
 OF_RUNS: Final = (
     "runs", "attempts", "locks", "marks", "steps", "step_coverage", "exec_state_now", "lifecycle_findings",
-    "timings", "coverage", "liveness", "sources", "wandb_runs", "wandb_gaps", "comparisons", "trace_first_divergence",
-    "control_groups", "comparison_queue", "artifacts", "manifests", "evidence_gaps", "run_records", "run_fingerprints",
-    "record_values", "lamps", "fault_files", "checkpoints", "transport_sets", "compiles", "bench_marks", "env_pins",
+    "coverage", "liveness", "sources", "wandb_runs", "wandb_reads", "wandb_gaps", "comparisons", "comparison_versions",
+    "trace_first_divergence", "control_groups", "comparison_queue", "artifacts", "manifests", "receipt_shards",
+    "record_reports", "evidence_gaps", "run_records", "run_fingerprints", "record_values", "lamps", "fault_files",
+    "checkpoints", "transport_sets", "compile_after_bench", "bench_marks", "env_pins", "gpus", "gpu_processes",
 )  # fmt: skip
 LONG: Final = {
-    "faults": "", "mismatches": SINGLE, "metrics": SINGLE, "exec_states": SINGLE, "weight_lifecycle": SINGLE,
-    "comparison_sequences": "", "comparison_tokens": "", "trace_boundaries": "",
+    "faults": "", "mismatches": SINGLE, "metrics": SINGLE, "timings": SINGLE, "exec_states": SINGLE,
+    "weight_lifecycle": SINGLE, "step_lines": SINGLE, "transports": SINGLE, "compiles": SINGLE, "config_values": SINGLE,
+    "wandb_step_rows": SINGLE, "wandb_uploads": SINGLE, "comparison_sequences": "", "comparison_tokens": "",
+    "trace_boundaries": "",
 }  # fmt: skip
 """Views that grow without end, read in ranges, and how the answers of several stores become one."""
 OF_CANDIDATES: Final = ("candidates", "gates", "evidence_current", "cases", "baselines")
+OF_PAIRS: Final = ("pair_declarations", "pairs", "pair_rules", "pair_values")
 _PAIRS: Final = """
 SELECT pair FROM pair_declarations WHERE list_has_any(from_json(?, '["VARCHAR"]'), list_concat(a, b))"""
 
@@ -64,9 +69,7 @@ def write(
     found += [_written(view, [moment.whole(view, "candidate_id", candidates)], into) for view in OF_CANDIDATES]
     found.append(_written("criteria", [moment.whole("criteria", "criterion_id", criteria)], into))
     named = [str(row["pair"]) for row in moment.rows(_PAIRS, runs)]
-    found += [
-        _written(view, [moment.whole(view, "pair", named)], into) for view in ("pairs", "pair_rules", "pair_values")
-    ]
+    found += [_written(view, [moment.whole(view, "pair", named)], into) for view in OF_PAIRS]
     return sorted(found, key=lambda one: one.view)
 
 
@@ -98,10 +101,13 @@ def _columns(page: Result, width: int) -> list[list[object]]:
 
 def schema_of(found: Result) -> pa.Schema:
     """The Arrow schema of DuckDB's types by name."""
-    asked = ", ".join(f'NULL::{kind} AS "c{number}"' for number, kind in enumerate(found.types))
+    return pa.schema([pa.field(name, _arrow(kind)) for name, kind in zip(found.columns, found.types, strict=True)])
+
+
+@functools.cache
+def _arrow(kind: str) -> pa.DataType:
     con = duckdb.connect(":memory:", config={"threads": 1})
     try:
-        kinds = con.execute(f"SELECT {asked} LIMIT 0").to_arrow_table().schema
+        return con.execute(f"SELECT NULL::{kind} AS one LIMIT 0").to_arrow_table().schema[0].type
     finally:
         con.close()
-    return pa.schema([pa.field(name, field.type) for name, field in zip(found.columns, kinds, strict=True)])
