@@ -28,6 +28,7 @@ from tic_tui.messages import (  # noqa: E402
     Arrived,
     ComparisonFetched,
     ComparisonsFetched,
+    EvidenceFetched,
     FaultsFetched,
     FindingsFetched,
     Link,
@@ -93,6 +94,36 @@ def _comparisons_screen() -> View:
     return ComparisonsScreen()
 
 
+def _gates_screen() -> View:
+    from tic_tui.screens.gates import GatesScreen  # noqa: PLC0415
+
+    return GatesScreen()
+
+
+def _ledger_screen() -> View:
+    from tic_tui.screens.ledger import LedgerScreen  # noqa: PLC0415
+
+    return LedgerScreen()
+
+
+def _pairs_screen() -> View:
+    from tic_tui.screens.pairs import PairsScreen  # noqa: PLC0415
+
+    return PairsScreen()
+
+
+def _cases_screen() -> View:
+    from tic_tui.screens.cases import CasesScreen  # noqa: PLC0415
+
+    return CasesScreen()
+
+
+def _hints_screen() -> View:
+    from tic_tui.screens.hints import HintsScreen  # noqa: PLC0415
+
+    return HintsScreen()
+
+
 class TicApp(App[str | None], inherit_bindings=False):
     """The screen.
 
@@ -114,6 +145,11 @@ class TicApp(App[str | None], inherit_bindings=False):
         bindings.STATE: _state_screen,
         bindings.FAULTS: _faults_screen,
         bindings.COMPARISONS: _comparisons_screen,
+        bindings.GATES: _gates_screen,
+        bindings.LEDGER: _ledger_screen,
+        bindings.PAIRS: _pairs_screen,
+        bindings.CASES: _cases_screen,
+        bindings.HINTS: _hints_screen,
     }
     DEFAULT_MODE = bindings.RUNS
 
@@ -147,6 +183,7 @@ class TicApp(App[str | None], inherit_bindings=False):
         self.readings = Readings()
         self.selected_run: str | None = None
         self.run_missing = False
+        self.evidence_run: str | None = None  # whose evidence screen 6 shows; None: of all runs
         self.notice: tuple[str, str] = ("", "dim")
         self.last_frame = ""
         self._metric = ""
@@ -309,6 +346,9 @@ class TicApp(App[str | None], inherit_bindings=False):
     def on_comparison_fetched(self, message: ComparisonFetched) -> None:
         self._take("comparison", message.view)
 
+    def on_evidence_fetched(self, message: EvidenceFetched) -> None:
+        self._take(message.page, message.view)
+
     def on_marks_seen(self, message: MarksSeen) -> None:
         self.saying.acknowledge(message.ids)
 
@@ -398,6 +438,14 @@ class TicApp(App[str | None], inherit_bindings=False):
         await self.go(bindings.COMPARISONS)
         if run_id is not None and isinstance(view := self.view, ComparisonsScreen):
             view.show_run(run_id)
+
+    async def show_evidence(self) -> None:
+        """To screen 6, with the cursor on the candidate that the selected run executes."""
+        from tic_tui.screens.gates import GatesScreen  # noqa: PLC0415
+
+        await self.go(bindings.GATES)
+        if self.selected_run is not None and isinstance(view := self.view, GatesScreen):
+            view.point_at(self.selected_run)
 
     @property
     def metric(self) -> str:

@@ -26,14 +26,19 @@ if TYPE_CHECKING:
 RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT = "runs", "run", "mismatches", "state", "faults", "inspect"
 SIDES = "sides"
 COMPARISONS, COMPARISON, SEQUENCE, TOKEN = "comparisons", "comparison", "sequence", "token"
+GATES, LEDGER, PAIRS, CASES, HINTS = "gates", "ledger", "pairs", "cases", "hints"
+CELL, RECORD = "cell", "record"
 HELP, MARK, FILTER, PALETTE = "help", "mark", "filter", "palette"
 _COMPARING: Final = (COMPARISONS, COMPARISON, SEQUENCE, TOKEN)
+PAGES: Final = (GATES, LEDGER, PAIRS, CASES, HINTS)
+"""The pages of screen 6, in their order."""
+_EVIDENCE: Final = (*PAGES, CELL, RECORD)
 SCREENS: Final = (
-    RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, *_COMPARING, HELP, MARK, FILTER, PALETTE,
+    RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, *_COMPARING, *_EVIDENCE, HELP, MARK, FILTER, PALETTE,
 )  # fmt: skip
-DEEPER: Final = frozenset({INSPECT, SIDES, COMPARISON, SEQUENCE, TOKEN})
+DEEPER: Final = frozenset({INSPECT, SIDES, COMPARISON, SEQUENCE, TOKEN, CELL, RECORD})
 """Screens that are opened from another one and closed with it."""
-_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, *_COMPARING})
+_VIEWS: Final = frozenset({RUNS, RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, *_COMPARING, *_EVIDENCE})
 _SEARCHES: Final = frozenset({HELP, FILTER, PALETTE})
 
 
@@ -67,11 +72,12 @@ def _key(
 
 
 TABLE: Final[tuple[Key, ...]] = (
-    _key("open", "enter", "open", "Go one level deeper: run, record, its bytes; or comparison, sequence, token, files.",
-         {RUNS, RUN, MISMATCHES, STATE, FAULTS, *_COMPARING}, footer=1),
+    _key("open", "enter", "open",
+         "Go one level deeper: run, record, its bytes; cell, evidence, comparison, sequence, token, files.",
+         {RUNS, RUN, MISMATCHES, STATE, FAULTS, *_COMPARING, *_EVIDENCE}, footer=1),
     _key("open_finding", "enter", "finding", "Open the finding in whose state the number was made.", {INSPECT}),
     _key("back", "escape backspace", "back", "Return to where you came from.",
-         {RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, *_COMPARING}, footer=2),
+         {RUN, MISMATCHES, STATE, FAULTS, INSPECT, SIDES, *_COMPARING, *_EVIDENCE}, footer=2),
     _key("inconclusive", "i", "mark", "Mark the run, attempt or record inconclusive; a reason is required.",
          _VIEWS, writing=True, footer=3),
     _key("note", "m", "note", "Attach a note to the run, attempt or record; a text is required.", _VIEWS,
@@ -79,18 +85,19 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("retract", "R", "retract", "Retract a mark of this run: a new row, nothing is erased.", _VIEWS, writing=True,
          footer=19),
     _key("filter", "slash", "filter", "Add a filter: choose a column, then a value or a condition.",
-         {RUN, MISMATCHES, COMPARISONS}, footer=4),
+         {RUN, MISMATCHES, COMPARISONS, LEDGER}, footer=4),
     _key("exclude", "exclamation_mark", "exclude", "Leave out what the chosen column says under the cursor.",
-         {MISMATCHES, COMPARISONS}, footer=5),
-    _key("switch", "o", "filter on/off", "Switch the chosen filter off, or on again.", {MISMATCHES, COMPARISONS},
-         footer=13),
-    _key("drop", "d delete", "drop filter", "Remove the chosen filter.", {MISMATCHES, COMPARISONS}, footer=14),
+         {MISMATCHES, COMPARISONS, LEDGER}, footer=5),
+    _key("switch", "o", "filter on/off", "Switch the chosen filter off, or on again.",
+         {MISMATCHES, COMPARISONS, LEDGER}, footer=13),
+    _key("drop", "d delete", "drop filter", "Remove the chosen filter.", {MISMATCHES, COMPARISONS, LEDGER},
+         footer=14),
     _key("all_runs", "w", "all/one run", "Show what all runs have here, or the run under the cursor.",
-         {MISMATCHES, COMPARISONS}, footer=20),
+         {MISMATCHES, COMPARISONS, GATES, LEDGER}, footer=20),
     _key("order", "s", "order", "Sequences with the most differing tokens first, or by request.", {COMPARISON},
          footer=4),
     _key("follow", "f", "follow", "Follow the newest lines again after scrolling back.",
-         {RUN, MISMATCHES, STATE, COMPARISONS}, footer=10),
+         {RUN, MISMATCHES, STATE, COMPARISONS, LEDGER}, footer=10),
     _key("next_fault", "e", "next fault", "To the next fault; from the run or the list of runs to its first one.",
          {RUNS, RUN, STATE, FAULTS, INSPECT}, footer=6),
     _key("previous_fault", "E", "prev fault", "To the fault before.", {RUNS, RUN, STATE, FAULTS, INSPECT}),
@@ -103,7 +110,7 @@ TABLE: Final[tuple[Key, ...]] = (
          _VIEWS, footer=11),
     _key("metric", "p", "next metric", "Plot the next metric of this run.", {RUN}, footer=17),
     _key("next_panel", "tab", "next panel", "Move between the lists of this screen.",
-         {RUN, MISMATCHES, FAULTS, INSPECT, COMPARISONS, COMPARISON}, footer=18),
+         {RUN, MISMATCHES, FAULTS, INSPECT, COMPARISONS, COMPARISON, CELL, *PAGES}, footer=18),
     _key("copy", "y", "copy", "Copy what is selected, with its place (OSC 52, and a file as the fallback).", _VIEWS,
          footer=12),
     _key("copy_hint", "Y", "copy hint", "Copy what the line on the connection offers, such as an ssh command.", _VIEWS),
@@ -118,9 +125,9 @@ TABLE: Final[tuple[Key, ...]] = (
     _key("list_page_up", "pageup", "page up", "One page up in the list.", _SEARCHES),
     _key("list_page_down", "pagedown", "page down", "One page down in the list.", _SEARCHES),
     _key("left", "left", "left", "Scroll left; in a table: the column on the left; of states: the change before.",
-         {INSPECT, MISMATCHES, STATE, COMPARISONS, TOKEN}),
+         {INSPECT, MISMATCHES, STATE, COMPARISONS, TOKEN, GATES, LEDGER}),
     _key("right", "right", "right", "Scroll right; in a table: the column on the right; of states: the next change.",
-         {INSPECT, MISMATCHES, STATE, COMPARISONS, TOKEN}),
+         {INSPECT, MISMATCHES, STATE, COMPARISONS, TOKEN, GATES, LEDGER}),
     _key("zoom_in", "plus equals_sign", "zoom in", "Show half as much of the axis, round the cursor.", {STATE},
          footer=2),
     _key("zoom_out", "minus", "zoom out", "Show twice as much of the axis.", {STATE}, footer=2),
@@ -132,6 +139,10 @@ TABLE: Final[tuple[Key, ...]] = (
          {STATE}),
     _key("next_teller", "greater_than_sign", "next process", "What the next process or server told of its state.",
          {STATE}, footer=5),
+    _key("previous_page", "less_than_sign", "page before",
+         "Of evidence: gates, ledger, pairs, criteria and cases, hints.", set(PAGES)),
+    _key("next_page", "greater_than_sign", "next page",
+         "Of evidence: gates, ledger, pairs, criteria and cases, hints.", set(PAGES), footer=2),
     _key("more", "plus equals_sign", "more lines", "Show more of the file round the record.", {INSPECT}, footer=4),
     _key("next_step", "plus equals_sign right", "next step", "To the next step of the gap.", {SIDES}, footer=3),
     _key("previous_step", "minus left", "step before", "To the step before.", {SIDES}, footer=4),
@@ -143,6 +154,8 @@ TABLE: Final[tuple[Key, ...]] = (
          _VIEWS, footer=9),
     _key("show_faults", "5", "faults", "The run's faults: the first, what followed on each rank, all.", _VIEWS,
          footer=8),
+    _key("show_evidence", "6", "evidence", "Candidates and their gates, the ledger, pairs of arms, cases, hints.",
+         _VIEWS, footer=9),
     _key("show_comparisons", "c", "comparisons", "All comparisons of the run, and what waits to be compared.",
          _VIEWS, footer=10),
     _key("palette", "colon ctrl+p", "palette", "Find an action, run, metric, screen or theme by a few letters.", _VIEWS,

@@ -6,10 +6,11 @@ often as that costs; what belongs to one comparison never changes once it is wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tic_tui.anchored import Ordering, around
 from tic_tui.comparison_model import (
     WINDOW,
     Artifact,
@@ -38,8 +39,13 @@ T = TypeVar("T")
 TOKENS: Final = 2000
 CHOICES: Final = 200
 KEPT: Final = 8  # windows of one comparison that are held
-_BELOW: Final = "(observed_at < ? OR (observed_at = ? AND rec_id <= ?))"
-_OLDEST_FIRST: Final = "ORDER BY observed_at, rec_id, comparison_id"
+# The key of a comparison names no store: of several that have it one counts.
+_BY_TIME: Final = Ordering(
+    "(observed_at < ? OR (observed_at = ? AND rec_id <= ?))",
+    lambda key: (key.observed_at, key.observed_at, key.rec_id),
+    NEWEST_FIRST,
+    "ORDER BY observed_at, rec_id, comparison_id",
+)
 _WORST: Final = "mismatched_tokens DESC NULLS FIRST, max_abs DESC NULLS FIRST, request"
 
 
@@ -96,17 +102,11 @@ class ComparisonsReading:
     def _window(self, reader: Reader, ask: Ask) -> ComparisonWindow:
         """Rows round the anchor, or the newest ones."""
         source, params = self._matching
-        anchor, want = ask.demand.anchor, ask.demand.rows
-        if anchor is None:
-            rows = comparisons(reader, source, params, f"{NEWEST_FIRST} LIMIT {2 * want + 1}")
-            return ComparisonWindow(_ordered(rows[: 2 * want]), len(rows) > 2 * want, False)
-        below = [anchor.observed_at, anchor.observed_at, anchor.rec_id]
-        before = comparisons(reader, f"{source} AND {_BELOW}", (*params, *below), f"{NEWEST_FIRST} LIMIT {want + 1}")
-        after = comparisons(
-            reader, f"{source} AND NOT {_BELOW}", (*params, *below), f"{_OLDEST_FIRST} LIMIT {want + 1}"
-        )
-        rows = [*before[:want], *after[:want]]
-        return ComparisonWindow(_ordered(rows), len(before) > want, len(after) > want)
+        rows, older, newer = around(
+            lambda where, more, order: comparisons(reader, source + where, (*params, *more), order),
+            ask.demand.anchor, ask.demand.rows, _BY_TIME,
+        )  # fmt: skip
+        return ComparisonWindow(rows, older, newer)
 
     def _choices(self, reader: Reader, column: str) -> dict[str, tuple[tuple[Safe, int], ...]]:
         """Values of a column and how many comparisons have each."""
@@ -116,10 +116,6 @@ class ComparisonsReading:
         text = f"CASE WHEN {name} THEN 'yes' ELSE 'no' END" if kind == "yes or no" else f"CAST({name} AS VARCHAR)"
         value = f"coalesce(nullif({text}, ''), '{UNKNOWN}')"
         return {column: counted(reader, value, *self._all)[:CHOICES]}
-
-
-def _ordered(rows: Iterable[Comparison]) -> tuple[Comparison, ...]:
-    return tuple(sorted(rows, key=lambda c: c.key))
 
 
 class ComparisonReading:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.message import Message
 
 from tic_tui.comparison_reading import ComparisonReading, ComparisonsReading
+from tic_tui.evidence_reading import EvidenceReading, Shelf
 from tic_tui.fault_reading import FaultsReading
 from tic_tui.messages import (
     ComparisonFetched,
     ComparisonsFetched,
+    EvidenceFetched,
     FaultsFetched,
     MismatchesFetched,
     RunFetched,
@@ -28,11 +30,18 @@ from tic_tui.windows import Scope
 if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader, Tail
 
-KEPT: Final = 6  # readings of runs and filter stacks, so that coming back to one costs what is new
+KEPT: Final = 12  # readings of runs and filter stacks, so that coming back to one costs what is new
 _NAMES: Final = tuple(f.name for f in fields(Mismatch))
 
 Reading = (
-    RunsReading | RunReading | MismatchesReading | FaultsReading | StateReading | ComparisonsReading | ComparisonReading
+    RunsReading
+    | RunReading
+    | MismatchesReading
+    | FaultsReading
+    | StateReading
+    | ComparisonsReading
+    | ComparisonReading
+    | EvidenceReading
 )
 
 
@@ -43,6 +52,7 @@ class Desk:
         self.reader = reader
         self._kept: OrderedDict[Any, Reading] = OrderedDict()
         self._last: Reading | None = None
+        self._shelf = Shelf()
 
     @property
     def complete(self) -> bool:
@@ -69,6 +79,8 @@ class Desk:
             message = ComparisonsFetched(reading.view(self.reader, ask))
         elif isinstance(reading, ComparisonReading):
             message = ComparisonFetched(reading.view(self.reader, ask))
+        elif isinstance(reading, EvidenceReading):
+            message = EvidenceFetched(reading.page, reading.view(self.reader, ask))
         else:
             message = RunsFetched(reading.view(self.reader, ask))
         self._last = reading
@@ -84,14 +96,14 @@ class Desk:
             return self._keep(("faults", run), FaultsReading(run))
         if demand.screen == "state" and run is not None:
             return self._keep(("state", run), StateReading(run))
-        if demand.screen in {"comparisons", "comparison"}:
-            return self._comparing(demand)
-        return self._keep(None, RunsReading())
+        return self._comparing(demand)
 
     def _comparing(self, demand: Demand) -> Reading:
         run = demand.run_id
         if demand.screen == "comparisons":
             return self._keep(("comparisons", run, demand.filters), ComparisonsReading(run, demand.filters))
+        if (page := self._shelf.reading(demand)) is not None:
+            return self._keep(*page)
         if demand.screen == "comparison" and (one := demand.compare) is not None:
             return self._keep(("comparison", one.comparison_id), ComparisonReading(one.comparison_id))
         return self._keep(None, RunsReading())

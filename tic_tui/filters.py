@@ -1,4 +1,4 @@
-"""What a person filters records and comparisons by: a column, an operator, a value; and the SQL that it means.
+"""What a person filters rows by: a column, an operator, a value; and the SQL that it means.
 
     Filter("metric", "is", "logprob_mae").sql()  ->  ("coalesce(nullif(metric, ''), 'unknown') = ?", ("logprob_mae",))
 
@@ -64,7 +64,26 @@ COMPARISON_COLUMNS: Final[dict[str, tuple[str, Kind]]] = {
     "file_a": ("side_a", "text"),
     "file_b": ("side_b", "text"),
 }
-TABLES: Final = {"mismatches": COLUMNS, "comparisons": COMPARISON_COLUMNS}
+# The same of the ledger's rows, as the screen reads them (evidence_queries.LEDGER).
+LEDGER_COLUMNS: Final[dict[str, tuple[str, Kind]]] = {
+    "kind": ("kind", "text"),
+    "standing": ("standing", "text"),
+    "label": ("label", "text"),
+    "gate": ("gate", "text"),
+    "cell": ("cell", "text"),
+    "run_id": ("run_id", "text"),
+    "candidate": ("candidate_id", "text"),
+    "criterion": ("criterion_id", "text"),
+    "plane": ("plane", "text"),
+    "step": ("step", "number"),
+    "policy": ("policy", "text"),
+    "reason": ("reason", "text"),
+    "who": ("who", "text"),
+    "host": ("host", "text"),
+    "id": ("id", "text"),
+    "body": ("body", "text"),
+}
+TABLES: Final = {"mismatches": COLUMNS, "comparisons": COMPARISON_COLUMNS, "ledger": LEDGER_COLUMNS}
 OPS: Final[dict[Kind, tuple[Op, ...]]] = {
     "text": ("is", "is not", "contains"),
     "number": ("is", "is not", ">=", "<="),
@@ -75,7 +94,7 @@ _WORDS: Final = {"yes": True, "true": True, "no": False, "false": False}
 _MANY: Final = frozenset(
     {
         "step", "value", "noise_ratio", "policy", "path", "raw", "reason", "mismatched_tokens", "logprob_mae",
-        "logprob_max", "file_a", "file_b",
+        "logprob_max", "file_a", "file_b", "id", "body",
     }
 )  # fmt: skip
 

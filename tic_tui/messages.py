@@ -16,6 +16,7 @@ from tic_tui.theming import Look
 
 if TYPE_CHECKING:
     from tic_tui.comparison_model import ComparisonsView, ComparisonView
+    from tic_tui.evidence_model import EvidenceView, Page
     from tic_tui.execution import Finding
     from tic_tui.histories import Side
     from tic_tui.lanes import StateView
@@ -119,6 +120,15 @@ class ComparisonFetched(_Latest):
 
     def __init__(self, view: ComparisonView) -> None:
         super().__init__()
+        self.view = view
+
+
+class EvidenceFetched(_Latest):
+    """A reading of a page of screen 6."""
+
+    def __init__(self, page: Page, view: EvidenceView) -> None:
+        super().__init__()
+        self.page = page
         self.view = view
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from tic_tui.comparison_model import CompareAsk, Compared
+from tic_tui.evidence_model import EvidenceAsk
 from tic_tui.filters import Filter
 from tic_tui.histories import Wandb
 from tic_tui.safe import NOTHING, Safe, safe
@@ -434,7 +435,10 @@ class FaultsView:
     files: tuple[FaultFile, ...] = ()
 
 
-Screen = Literal["runs", "run", "mismatches", "state", "faults", "comparisons", "comparison"]
+Screen = Literal[
+    "runs", "run", "mismatches", "state", "faults", "comparisons", "comparison",
+    "gates", "cell", "ledger", "pairs", "cases", "hints",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,16 +447,16 @@ class Demand:
 
     Attributes:
         screen: which one is in front.
-        run_id: the run that it shows; None: all runs (screens 1 and 3).
+        run_id: the run that it shows; None: all runs (screens 1, 3 and 6).
         anchor: the key around which lines are shown; None: the newest ones.
         metric: the metric to plot; "" the one seen last.
         columns: spans of the plot.
-        filters: of screen 3; those that are off change nothing.
+        filters: of a table; those that are off change nothing.
         rows: lines wanted on each side of the anchor.
         choices: the filter column whose values are asked for; "" none.
         attempt: of screen 5; None: the newest one.
         lanes: of screen 4; None: as it begins.
-        compare: of comparisons.
+        compare: of comparisons. evidence: of a cell of the gates.
     """
 
     screen: Screen = "runs"
@@ -466,6 +470,7 @@ class Demand:
     attempt: int | None = None
     lanes: LaneAsk | None = None
     compare: CompareAsk | None = None
+    evidence: EvidenceAsk | None = None
 
 
 # `raw` holds newlines; the others are keys, that go back into queries, marks and the file system exactly as they are.
@@ -473,7 +478,8 @@ class Demand:
 _RAW = frozenset(
     {
         "raw", "run_id", "id", "target", "store_id", "origin_store_id", "incident_store_id", "first_fault_store_id",
-        "finding_id", "finding_ids", "path", "comparison_id", "request", "side_a", "side_b", "manifest",
+        "finding_id", "finding_ids", "path", "comparison_id", "request", "side_a", "side_b", "manifest", "candidate_id",
+        "parent_id", "carried_from", "evidence_id", "cell", "pair",
     }
 )  # fmt: skip
 

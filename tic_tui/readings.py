@@ -10,10 +10,16 @@ from tic_tui.model import FaultsView, MismatchesView, RunsView, RunView
 
 if TYPE_CHECKING:
     from tic_tui.comparison_model import ComparisonsView, ComparisonView
+    from tic_tui.evidence_model import CasesView, CellView, EvidenceView, GatesView, HintsView, LedgerView, PairsView
     from tic_tui.lanes import StateView
 
-Which = Literal["runs", "run", "mismatches", "state", "faults", "comparisons", "comparison"]
-AnyView = Union[RunsView, RunView, MismatchesView, FaultsView, "StateView", "ComparisonsView", "ComparisonView"]
+Which = Literal[
+    "runs", "run", "mismatches", "state", "faults", "comparisons", "comparison",
+    "gates", "cell", "ledger", "pairs", "cases", "hints",
+]  # fmt: skip
+AnyView = Union[
+    RunsView, RunView, MismatchesView, FaultsView, "StateView", "ComparisonsView", "ComparisonView", "EvidenceView"
+]
 
 
 def _asks(view: AnyView) -> object:
@@ -37,6 +43,12 @@ class Readings:
     faults: FaultsView | None = None
     comparisons: ComparisonsView | None = None
     comparison: ComparisonView | None = None
+    gates: GatesView | None = None
+    cell: CellView | None = None
+    ledger: LedgerView | None = None
+    pairs: PairsView | None = None
+    cases: CasesView | None = None
+    hints: HintsView | None = None
     frozen_at: datetime | None = None
     _held: dict[Which, AnyView | None] = field(default_factory=dict)
 

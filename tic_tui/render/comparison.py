@@ -56,7 +56,7 @@ def detail(one: Comparison, width: int, glyphs: Glyphs, board: Sequence[Line] = 
         ("proved by controls", one.proved), ("not yet proven", one.unproven),
     ):  # fmt: skip
         if words or title in {"proved by controls", "not yet proven"}:
-            lines += [blank, panel_head(title, "", width, glyphs), *_listed(words or ("nothing",), width, glyphs)]
+            lines += [blank, panel_head(title, "", width, glyphs), *listed(words or ("nothing",), width, glyphs)]
     lines += [blank, *board] if board else []
     for side in "ab":
         lines += [blank, *_side(one, side, width, glyphs)]
@@ -83,7 +83,8 @@ def path(name: str, value: str | None, width: int, glyphs: Glyphs) -> Line:
     ).line()
 
 
-def _listed(words: Iterable[str], width: int, glyphs: Glyphs) -> list[Line]:
+def listed(words: Iterable[str], width: int, glyphs: Glyphs) -> list[Line]:
+    """Each in as many lines as it takes, behind a dash."""
     lines = []
     for word in words:
         for n, part in enumerate(textwrap.wrap(clean(word, glyphs), max(8, width - 4), break_on_hyphens=False)):
@@ -162,7 +163,7 @@ def noise(one: Comparison, width: int, glyphs: Glyphs) -> list[Line]:
         if one.noise_ratio is None
         else f"{one.noise_ratio:.4g} x the floor"
     )
-    return [*lines, *field("logprob_mae is", ratio, width, glyphs), *_listed(one.noise or (), width, glyphs)]
+    return [*lines, *field("logprob_mae is", ratio, width, glyphs), *listed(one.noise or (), width, glyphs)]
 
 
 def sizes(one: Comparison, width: int, glyphs: Glyphs) -> list[Line]:

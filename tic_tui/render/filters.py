@@ -56,7 +56,25 @@ ABOUT_COMPARISONS: Final = {
     "file_a": "of the rollout's side",
     "file_b": "of the trainer's side",
 }
-_ABOUT: Final = {"mismatches": ABOUT, "comparisons": ABOUT_COMPARISONS}
+ABOUT_LEDGER: Final = {
+    "kind": "evidence, or what people declared",
+    "standing": "superseded, historical; unknown: no row says so",
+    "label": "of evidence, as it was judged",
+    "gate": "of evidence that of its criterion",
+    "cell": "of its gate",
+    "run_id": "of evidence; what people named",
+    "candidate": "hash of its closure",
+    "criterion": "hash of its file",
+    "plane": "of a failure",
+    "step": "trainer step",
+    "policy": "version that evidence is of",
+    "reason": "of the label; else why it was said",
+    "who": "said it",
+    "host": "where it was said",
+    "id": "of the row",
+    "body": "what else it says, as JSON",
+}
+_ABOUT: Final = {"mismatches": ABOUT, "comparisons": ABOUT_COMPARISONS, "ledger": ABOUT_LEDGER}
 
 
 def about(column: str, table: str = "mismatches") -> str:

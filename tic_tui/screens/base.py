@@ -182,6 +182,10 @@ class View(Screen[None], inherit_bindings=False):
         self.choose_run()
         await tic_app(self).go(bindings.FAULTS)
 
+    async def action_show_evidence(self) -> None:
+        self.choose_run()
+        await tic_app(self).show_evidence()
+
     async def action_show_comparisons(self) -> None:
         self.choose_run()
         await tic_app(self).show_comparisons(tic_app(self).selected_run)

@@ -16,9 +16,10 @@ from tic_tui.widgets.windowed import ColumnTable
 
 if TYPE_CHECKING:
     from tic_tui.comparison_model import ComparisonsView
+    from tic_tui.evidence_model import LedgerView
     from tic_tui.model import MismatchesView
 
-V = TypeVar("V", bound="MismatchesView | ComparisonsView")
+V = TypeVar("V", bound="MismatchesView | ComparisonsView | LedgerView")
 
 
 class FilteredView(View, Generic[V]):
