@@ -29,6 +29,20 @@ class EvidenceAsk:
     cell: str = ""
 
 
+# --- runs ---
+
+
+@dataclass(frozen=True, slots=True)
+class Lamp:
+    """A line of view `lamps`: execution, consistency or quality of a run."""
+
+    run_id: str
+    lamp: Safe
+    state: Safe
+    stale: bool
+    because: Safe | None
+
+
 # --- candidates and their cells ---
 
 
@@ -323,12 +337,12 @@ class PairValue:
 
 @dataclass(frozen=True, slots=True)
 class PairsView:
-    """All declared pairs, with their rules and values by the pair's name."""
+    """All declared pairs, with their rules and values by the pair's name; None: not read yet."""
 
     demand: Demand
     pairs: tuple[Pair, ...]
-    rules: Mapping[str, tuple[Rule, ...]]
-    values: Mapping[str, tuple[PairValue, ...]]
+    rules: Mapping[str, tuple[Rule, ...]] | None
+    values: Mapping[str, tuple[PairValue, ...]] | None
     read_at: datetime
 
 
@@ -433,7 +447,7 @@ class FirstDivergence:
     mismatched: int | None
     max_abs: float | None
     last_equal_boundary: Safe | None
-    admissibility: Safe
+    admissibility: Safe | None
     label: Safe | None
     reason: Safe | None
 

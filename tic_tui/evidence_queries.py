@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PIECES: Final = 200
-"""Pieces of evidence of one cell, rows of its past, and traces of a run that are asked for at most."""
+"""Rows of a cell's past, and traces of a run, that are asked for at most."""
 
 # A row with its standing. Nothing is called current here: view evidence_current alone says that.
 LEDGER: Final = """(
@@ -121,16 +121,16 @@ def cell(reader: Reader, candidate_id: str, gate: str, name: str) -> Cell | None
 def pieces(reader: Reader, candidate_id: str, gate: str, name: str) -> tuple[Piece, ...]:
     """Current evidence of a cell, the newest first."""
     of = "evidence_current WHERE candidate_id = ? AND gate = ? AND cell = ?"
-    order = f"ORDER BY said_at DESC, id DESC LIMIT {PIECES}"
-    return tuple(rows(reader, Piece, of, (candidate_id, gate, name), order))
+    return tuple(rows(reader, Piece, of, (candidate_id, gate, name), "ORDER BY said_at DESC, id DESC"))
 
 
-def past(reader: Reader, candidate_id: str, gate: str, name: str) -> tuple[Entry, ...]:
-    """Evidence that was judged for a cell and is not current, the newest first."""
-    here = "kind = 'evidence' AND candidate_id = ? AND gate = ? AND cell = ?"
-    of = f"{LEDGER} WHERE {here} AND id NOT IN (SELECT id FROM evidence_current WHERE candidate_id = ?)"  # noqa: S608
-    order = f"ORDER BY said_at DESC, id DESC LIMIT {PIECES}"
-    return tuple(rows(reader, Entry, of, (candidate_id, gate, name, candidate_id), order))
+def past(reader: Reader, candidate_id: str, gate: str, name: str, current: Sequence[str]) -> tuple[Entry, ...]:
+    """Evidence that was judged for a cell and is not among the current, the newest first."""
+    of = f"{LEDGER} WHERE kind = 'evidence' AND candidate_id = ? AND gate = ? AND cell = ?"
+    order = f"ORDER BY said_at DESC, id DESC LIMIT {PIECES + len(current)}"
+    known = frozenset(current)
+    found = rows(reader, Entry, of, (candidate_id, gate, name), order)
+    return tuple(one for one in found if one.id not in known)[:PIECES]
 
 
 def exemptions(reader: Reader, candidate_id: str, gate: str, name: str) -> tuple[Entry, ...]:

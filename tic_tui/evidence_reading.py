@@ -102,7 +102,8 @@ class CellReading(EvidenceReading):
         above = candidate.parent_id if candidate is not None else None
         carried = row.carried_from if row is not None and row.carried_from else ""
         pieces = self.part(reader, ask, "pieces", lambda r: asked.pieces(r, carried or name, gate, place), carried)
-        past = self.part(reader, ask, "past", lambda r: asked.past(r, *self._place))
+        current = tuple(one.id for one in pieces)
+        past = self.part(reader, ask, "past", lambda r: asked.past(r, *self._place, current), current)
         ids = tuple(dict.fromkeys([*(one.comparison_id for one in pieces), *(one.target for one in past)]))
         return CellView(
             demand=ask.demand,
@@ -183,16 +184,25 @@ class LedgerReading(EvidenceReading):
 
 
 class PairsReading(EvidenceReading):
-    """Declared pairs of arms."""
+    """Declared pairs of arms. Each part costs: the list is shown before the rules, and these before the numbers."""
 
     page = "pairs"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = 0
+
+    @property
+    def complete(self) -> bool:
+        return self._shown > 2
+
     def view(self, reader: Reader, ask: Ask) -> PairsView:
+        shown, self._shown = self._shown, self._shown + 1
         return PairsView(
             demand=ask.demand,
             pairs=self.part(reader, ask, "pairs", asked.pairs),
-            rules=self.part(reader, ask, "rules", asked.rules),
-            values=self.part(reader, ask, "values", asked.values),
+            rules=self.part(reader, ask, "rules", asked.rules) if shown > 0 else None,
+            values=self.part(reader, ask, "values", asked.values) if shown > 1 else None,
             read_at=_now(),
         )
 

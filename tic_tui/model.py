@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from tic_tui.comparison_model import CompareAsk, Compared
-from tic_tui.evidence_model import EvidenceAsk
+from tic_tui.evidence_model import EvidenceAsk, Lamp
 from tic_tui.filters import Filter
 from tic_tui.histories import Wandb
 from tic_tui.safe import NOTHING, Safe, safe
@@ -327,6 +327,7 @@ class RunsView:
     """Screen 1. `newest` holds the newest record of each run by (run_id, attempt), `facts` is by run_id.
 
     `counted`: how far back records are counted. While it is not complete, counts are those before, or too small.
+    `lamps`: the three of each run, by run_id; None: not read. `unlit`: why they cannot be read; "".
     """
 
     runs: tuple[Run, ...]
@@ -334,6 +335,8 @@ class RunsView:
     read_at: datetime
     facts: dict[str, Facts] = field(default_factory=dict)
     counted: Search = Search()
+    lamps: Mapping[str, tuple[Lamp, ...]] | None = None
+    unlit: Safe = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

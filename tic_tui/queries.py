@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tic_tui import histories
+from tic_tui.evidence_model import Lamp
 from tic_tui.execution import ExecField, Finding, Gpu, PhaseChange, WeightPhase
 from tic_tui.model import (
     Facts,
@@ -330,6 +331,16 @@ def findings_of_runs(reader: Reader) -> dict[str, int]:
     """How many findings each run has."""
     lines = everything(reader, f"SELECT DISTINCT {_FINDING_KEY} FROM lifecycle_findings")  # noqa: S608
     return dict(Counter(key[0] for key in set(lines)))
+
+
+def lamps(reader: Reader) -> dict[str, tuple[Lamp, ...]]:
+    """The three lamps of each run. United: of several stores each tells a part of a run."""
+    found: dict[str, list[Lamp]] = {}
+    sql = f"SELECT {columns(Lamp)} FROM lamps"  # noqa: S608
+    for row in reader.query(sql, max_rows=MOST, timeout_s=TIMEOUT_S).rows:
+        one = build(Lamp, row)
+        found.setdefault(one.run_id, []).append(one)
+    return {run_id: tuple(told) for run_id, told in found.items()}
 
 
 def artifacts(reader: Reader, run_id: str) -> dict[str, int]:

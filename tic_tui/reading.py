@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from tic_daemon.store.sqlguard import SqlError
 from tic_tui import comparison_queries, histories, queries
 from tic_tui.counting import ADD, LEAST, MOST, Groups, Question, Tally
+from tic_tui.evidence_model import Lamp
 from tic_tui.model import (
     Bucket,
     Demand,
@@ -187,11 +189,13 @@ class RunsReading:
         self._facts = Paced(lambda reader: queries.facts(reader, queries.span(reader).last))
         self._metrics = Paced(queries.has_metrics)
         self._states = Paced(queries.states)
+        self._lamps = Paced(queries.lamps)
+        self._shown = self._lit = False
 
     @property
     def complete(self) -> bool:
         """Nothing is left to work on."""
-        return self._lines is not None and self._lines.complete
+        return self._lines is not None and self._lines.complete and self._lit
 
     def view(self, reader: Reader, ask: Ask) -> RunsView:
         """Screen 1 as it is now."""
@@ -216,7 +220,16 @@ class RunsReading:
         newest = self._records(
             reader, ask, {(r.run_id, a): s[0] for r in runs for a, s in records.get(r.run_id, {}).items()}
         )
-        return RunsView(tuple(runs), newest, _now(), facts, lines.records.search)
+        lit, unlit = self._lamps_after(reader, ask)
+        return RunsView(tuple(runs), newest, _now(), facts, lines.records.search, lit, safe(unlit))
+
+    def _lamps_after(self, reader: Reader, ask: Ask) -> tuple[dict[str, tuple[Lamp, ...]] | None, str]:
+        """(lamps, why not). They cost more than the rest: the list does not wait for them, and stands without them."""
+        self._lit, self._shown = self._shown, True
+        try:
+            return self._lamps.get(reader, ask) if self._lit else None, ""
+        except SqlError as error:  # a store of an older daemon has no such view
+            return None, error.what.splitlines()[0]
 
     def _records(self, reader: Reader, ask: Ask, keys: dict[tuple[str, int], Key]) -> dict[tuple[str, int], Mismatch]:
         """The newest record of each run and attempt: from those held, those that came, or the store."""

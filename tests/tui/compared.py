@@ -61,7 +61,7 @@ CREATE TABLE comparison_queue (rec_id BIGINT, run_id VARCHAR, step BIGINT, how V
 RUN = "grpo-tiny-a"
 
 
-def insert(store: FakeStore, table: str, **values: Any) -> None:
+def insert(store: FakeStore, table: str, /, **values: Any) -> None:
     """One row; columns that are not named are NULL."""
     names = ", ".join(values)
     store.write(f"INSERT INTO {table} ({names}) VALUES ({', '.join('?' * len(values))})", list(values.values()))
@@ -179,7 +179,8 @@ def _make_some(store: FakeStore) -> None:
     states = {20: "differs", 21: "differs", 22: "downstream", 23: "missing"}
     for order in range(24):
         probe(store, name, order, states.get(order, "equal"))
-    insert(store, "trace_first_divergence", comparison_id=name, run_id=RUN, attempt=1, step=15, request="r0",
+    insert(store, "trace_first_divergence", comparison_id=name, run_id=RUN, attempt=1, step=15, request="r0", probes=40,
+           probes_differing=3, admissibility="admissible", input_state="equal", mismatched=12, max_abs=0.03125, label="",
            boundary="layer20.attn.out", slice="tokens=0:32", execution_order=20, operator="its input is equal: it is this operator",
            last_equal_boundary="layer19.attn.out", last_equal_slice="tokens=0:32")  # fmt: skip
     insert(store, "control_groups", run_id=RUN, attempt=1, step=11, inference_alone="equal", training_alone="not run",

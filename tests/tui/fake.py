@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from tests.tui import compared
+from tests.tui import compared, judged
 from tic_daemon.store.reader import Tail
 
 NOW = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
@@ -158,7 +158,7 @@ class FakeStore:
 
     def __init__(self) -> None:
         self.db = duckdb.connect(":memory:")
-        self.db.execute(SCHEMA + compared.SCHEMA)
+        self.db.execute(SCHEMA + compared.SCHEMA + judged.SCHEMA)
         self.lock = threading.Lock()
         self.news = threading.Condition(self.lock)
         self.commits: list[int | None] = []

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from tests.tui import compared
+from tests.tui import judged
 from tests.tui.fake import NOW, FakeReader, FakeStore
 from tic_daemon.ending import leave_stuck_threads
 from tic_daemon.store.reader import Connection
@@ -58,6 +58,8 @@ KEPT = {
     ("exec_states", "field"),
     ("weight_lifecycle", "track"),
     ("comparisons", "kind"),
+    ("gates", "gate"),
+    ("ledger", "kind"),
 }
 
 
@@ -66,7 +68,7 @@ def store(mode: str) -> FakeStore:
     made = HostileStore() if mode == "hostile" else FakeStore()
     made.demo()
     made.lived()
-    compared.some(made)
+    judged.some(made)
     if isinstance(made, HostileStore):
         made.poison()
     return made

@@ -11,14 +11,21 @@ from tic_tui import bindings
 from tic_tui.bindings import SCREENS, TABLE, Keymap, as_markdown, clashes, load_keymap
 from tic_tui.render import chrome
 from tic_tui.render.text import plain
+from tic_tui.screens.cases import CasesScreen
+from tic_tui.screens.cell import CellScreen
 from tic_tui.screens.comparison import ComparisonScreen, SequenceScreen, TokenScreen
 from tic_tui.screens.comparisons import ComparisonsScreen
 from tic_tui.screens.faults import FaultsScreen
 from tic_tui.screens.filter import FilterScreen
+from tic_tui.screens.gates import GatesScreen
 from tic_tui.screens.help import HelpScreen, matches
+from tic_tui.screens.hints import HintsScreen
 from tic_tui.screens.inspect import InspectScreen
+from tic_tui.screens.ledger import EntryScreen, LedgerScreen
 from tic_tui.screens.mark import MarkScreen, RetractScreen
 from tic_tui.screens.mismatches import MismatchesScreen
+from tic_tui.screens.pages import RecordScreen
+from tic_tui.screens.pairs import PairsScreen
 from tic_tui.screens.palette import PaletteScreen
 from tic_tui.screens.run import RunScreen
 from tic_tui.screens.runs import RunsScreen
@@ -30,6 +37,8 @@ CLASSES = {
     "mark": (MarkScreen, RetractScreen), "mismatches": (MismatchesScreen,), "faults": (FaultsScreen,),
     "state": (StateScreen,), "sides": (SidesScreen,), "comparisons": (ComparisonsScreen,), "comparison": (ComparisonScreen,),
     "sequence": (SequenceScreen,), "token": (TokenScreen,), "filter": (FilterScreen,), "palette": (PaletteScreen,),
+    "gates": (GatesScreen,), "ledger": (LedgerScreen,), "pairs": (PairsScreen,), "cases": (CasesScreen,),
+    "hints": (HintsScreen,), "cell": (CellScreen,), "record": (RecordScreen, EntryScreen),
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.tui import compared
+from tests.tui import compared, evidence_keys, judged
 from tests.tui.fake import NOW, FakeStore
 from tests.tui.stage import Stage, stage
 from tic_tui import clipboard
@@ -26,6 +26,7 @@ from tic_tui.screens.comparison import ComparisonScreen, SequenceScreen, TokenSc
 from tic_tui.screens.comparisons import ComparisonsScreen
 from tic_tui.screens.faults import FaultsScreen
 from tic_tui.screens.filter import FilterScreen
+from tic_tui.screens.gates import GatesScreen
 from tic_tui.screens.help import HelpScreen
 from tic_tui.screens.inspect import InspectScreen
 from tic_tui.screens.mark import MarkScreen, RetractScreen
@@ -43,6 +44,7 @@ KIND: dict[str, type[Any]] = {
     "runs": RunsScreen, "run": RunScreen, "mismatches": MismatchesScreen, "state": StateScreen,
     "faults": FaultsScreen, "inspect": InspectScreen, "sides": SidesScreen, "comparisons": ComparisonsScreen, "comparison": ComparisonScreen,
     "sequence": SequenceScreen, "token": TokenScreen, "help": HelpScreen, "mark": MarkScreen, "filter": FilterScreen, "palette": PaletteScreen,
+    **evidence_keys.KIND,
 }  # fmt: skip
 RUN = "grpo-tiny-a"
 COMPARING = ("comparisons", "comparison", "sequence", "token")
@@ -75,7 +77,7 @@ async def go(s: Stage, screen: str) -> None:
         s.app.screen._go(401 - s.app.screen.step)  # type: ignore[attr-defined]
         await s.shows("step 401", "no source has a value")
         return
-    if here and screen in {"run", "mismatches", "state", "faults", "comparisons"}:
+    if here and screen in {"run", "mismatches", "state", "faults", "comparisons", *evidence_keys.EVIDENCE}:
         s.said.clear()
     elif here and screen in COMPARING[1:] and getattr(s.app.screen, "row", "") is not None:
         s.said.clear()
@@ -126,6 +128,8 @@ async def go(s: Stage, screen: str) -> None:
         await the_middle_step(s)
     elif screen in COMPARING:
         await compares(s, screen)
+    elif screen in evidence_keys.EVIDENCE:
+        await evidence_keys.visit(s, screen)
     elif screen == "help":
         await s.press("question_mark")
     elif screen == "palette":
@@ -632,7 +636,7 @@ VIEW_EFFECTS: dict[str, Effect] = {
     "top": moves("top"), "end": moves("end"),
     "show_runs": opens(RunsScreen, "sft-warmup"), "show_run": opens(RunScreen),
     "show_mismatches": opens(MismatchesScreen, "filters"), "show_state": opens(StateScreen, "weights"), "show_faults": opens(FaultsScreen, "faults"),
-    "show_comparisons": opens(ComparisonsScreen, "comparisons 14"),
+    "show_comparisons": opens(ComparisonsScreen, "comparisons 14"), "show_evidence": opens(GatesScreen, "candidates 2"),
     "help": opens(HelpScreen, "keys"), "palette": opens(PaletteScreen, "go to or do"),
 }  # fmt: skip
 LIST_EFFECTS: dict[str, Effect] = {
@@ -699,6 +703,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "palette": LIST_EFFECTS | {"run_it": runs_entry},
     "mark": {"close": closes, "write": writes, "scope": scopes},
     "filter": LIST_EFFECTS | {"choose": chooses, "negate": negates},
+    **{screen: VIEW_EFFECTS | told for screen, told in evidence_keys.effects(copies).items()},
 }  # fmt: skip
 LEAVING = {"quit", "quit_keep"}
 
@@ -708,7 +713,7 @@ def _store() -> FakeStore:
     store = FakeStore()
     store.demo()
     store.lived()
-    compared.some(store)
+    judged.some(store)
     compared.comparison(store, 40, run="sft-warmup", observed_at=NOW - timedelta(hours=3))
     store.write("UPDATE mismatches SET finding_ids = 'f1' WHERE rec_id = 120")
     store.fault(9003, RUN, kind="process_exit", locks=False, step=16, text="worker exited")
@@ -741,7 +746,7 @@ async def test_every_key_has_its_effect(
 
 def _cheap(action: str, screen: str) -> bool:
     """Among the tests that always run: one of the keys everywhere, and both on one screen."""
-    return screen == "run" or (action == "quit" and screen not in COMPARING[:-1])
+    return screen == "run" or (action == "quit" and screen not in {*COMPARING[:-1], *evidence_keys.EVIDENCE[1:]})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tui import compared
+from tests.tui import compared, judged
 from tests.tui.fake import FakeStore
 from tests.tui.stage import Stage, stage
 from tic_tui.screens.inspect import InspectScreen
@@ -25,7 +25,10 @@ RUN = {"one": "only", "many": "grpo-tiny-a"}
 
 
 async def _runs(s: Stage, run: str) -> None:
-    await s.until(lambda: s.app.runs_view is not None)
+    if run == RUN["many"]:
+        judged.lamps(s.store, run, "inconclusive", "fail", "stale", "bitwise: 5 of 96 tokens differ")
+        s.store.grow()
+    await s.until(lambda: s.app.runs_view is not None and s.app.runs_view.lamps is not None)
 
 
 async def _run(s: Stage, run: str) -> None:
@@ -122,6 +125,50 @@ async def _token(s: Stage, run: str) -> None:
     await s.shows("0xbfc00000")
 
 
+async def _page(s: Stage, run: str, page: str) -> None:
+    """A page of screen 6; the cursor of the gates is on the candidate that fails, of the ledger on what was superseded."""
+    if run:
+        judged.some(s.store)
+        s.app.select_run(run)
+    await s.app.go(page)
+    await s.until(lambda: getattr(s.app.readings, page) is not None)
+
+
+async def _gates(s: Stage, run: str) -> None:
+    await _page(s, run, "gates")
+    if run:
+        await s.until(lambda: s.app.screen.main.row_count == 2)  # type: ignore[attr-defined]
+        await s.press("right", "right")
+
+
+async def _cell(s: Stage, run: str) -> None:
+    await _gates(s, run)
+    await s.press("enter")
+    await s.shows("zero_update/replay", "what to do")
+
+
+async def _ledger(s: Stage, run: str) -> None:
+    await _page(s, run, "ledger")
+    if run:
+        await s.until(lambda: s.app.screen.table.row_count == 11)  # type: ignore[attr-defined]
+        s.app.screen.table.move_to(7)  # type: ignore[attr-defined]
+        await s.shows("chain holds")
+
+
+async def _pairs(s: Stage, run: str) -> None:
+    await _page(s, run, "pairs")
+
+
+async def _cases(s: Stage, run: str) -> None:
+    await _page(s, run, "cases")
+    await s.press("G")
+
+
+async def _hints(s: Stage, run: str) -> None:
+    await _page(s, run, "hints")
+    await s.press("tab")
+
+
 async def _columns(s: Stage, run: str) -> None:
     await _mismatches(s, run)
     await s.press("slash")
@@ -181,6 +228,16 @@ PICTURES = {
     "trace": (_trace, ("many",), ("FIRST diff.", "= last equal", "downstream", "missing")),
     "sequence": (_sequence, ("many",), ("4 of 32 valid tokens", "tokens kept 2", "first that differs")),
     "token": (_token, ("many",), ("524288 representable numbers", "these differ", "mantissa")),
+    "gates": (
+        _gates,
+        ("none", "many"),
+        ("fp8-blockwise", "from base", "? inconclusive", "~ stale"),
+    ),
+    "cell": (_cell, ("many",), ("✖ fail", "evidence 1 current", "what to do", "unknown fields")),
+    "ledger": (_ledger, ("none", "many"), ("chain holds", "superseded", "historical", "the image was another (ada)")),
+    "pairs": (_pairs, ("none", "many"), ("pending re-check", "nothing shows it", "confounders", "perf/tok_s")),
+    "cases": (_cases, ("none", "many"), ("moe-drift", "2 of 6 parts", "pending review", "not shown", "weights differ")),
+    "hints": (_hints, ("many",), ("no verdict", "handling order", "first divergence by layer", "layer20.attn.out")),
     "filter-columns": (_columns, ("none", "many"), ("by which column?", "metric", "admissibility")),
     "filter-values": (_values, ("many",), ("admissibility is", "locked", "suspect")),
     "filter-stack": (_stack, ("many",), ("admissibility is locked", "step >= 15", "matching")),

@@ -42,7 +42,7 @@ def header(width: int, glyphs: Glyphs) -> Line:
 
 
 def _name(width: int) -> int:
-    return 20 if width >= 70 else 12
+    return 20 if width >= 100 else 14 if width >= 70 else 12
 
 
 def row(one: Record, now: datetime, width: int, glyphs: Glyphs, *, selected: bool) -> Line:

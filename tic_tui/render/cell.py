@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tic_tui.age import day_and_clock
 from tic_tui.comparison_model import Comparison
-from tic_tui.evidence_model import Candidate, CellView, Criterion, Entry, Piece
+from tic_tui.evidence_model import Candidate, Cell, CellView, Criterion, Entry, Piece
 from tic_tui.glyphs import Glyphs
 from tic_tui.render import gates
 from tic_tui.render.chrome import panel_head
@@ -14,9 +14,8 @@ from tic_tui.render.text import Builder, Line, count, number
 Row = Piece | Entry
 
 
-def head(view: CellView, width: int, glyphs: Glyphs) -> list[Line]:
+def head(row: Cell | None, one: Candidate | None, width: int, glyphs: Glyphs) -> list[Line]:
     """Two lines: whose cell it is, and its state with the cause."""
-    row, one = view.row, view.candidate
     if row is None:
         return [Builder(width, glyphs).add(" this cell is not in the store any more", "stale").line()]
     words, tone = gates.cell_words(row, glyphs)

@@ -18,6 +18,7 @@ from typing import Final
 from tic_tui.age import age
 from tic_tui.evidence_model import Candidate, Cell, GatesView
 from tic_tui.glyphs import Glyphs
+from tic_tui.render.comparison import field, listed
 from tic_tui.render.text import Builder, Line, clean, count, some, width_of
 
 _TITLES: Final = {
@@ -33,6 +34,7 @@ _SIGNS: Final = {"module": 3, "proxy": 4, "zero_update": 1, "per_version": 4, "a
 _SHORT: Final = {"inconclusive": "inconcl"}
 _PARENT, _RUNS, _AGE = 16, 20, 6
 _WORST: Final = ("fail", "inconclusive", "stale", "not run", "pass")
+_HEADED: Final = ("fail", "inconclusive", "stale", "pass", "not run")
 NO_VERSION: Final = "*"
 
 
@@ -88,28 +90,27 @@ class Layout:
     name: int
     signs: bool
     word: int
-    gap: int
     parent: bool = False
     runs: bool = False
     age: bool = False
 
     def cells(self, gate: str) -> int:
         """Cells of a gate's column."""
-        return (_SIGNS.get(gate, 4) + 1 if self.signs else 2) + self.word - (0 if self.word else 1)
+        return (_SIGNS.get(gate, 4) + 1 if self.signs else 2) + self.word
 
 
 def layout(width: int) -> Layout:
     """The table at this width."""
     if width < 60:
-        return Layout(max(4, width - 2 - 1 - 5 * 3), False, 0, 2)
+        return Layout(max(4, width - 2 - 1 - 5 * 3), False, 0)
     if width < 78:
-        return Layout(max(4, width - 2 - 1 - 5 * 10), False, 7, 1)
+        return Layout(max(4, width - 2 - 1 - 5 * 10), False, 7)
     word, parent, runs, old = (
         (12, width >= 150, width >= 180, width >= 132) if width >= 112 else (7, False, False, False)
     )
     used = 2 + sum(_SIGNS.values()) + 5 * (1 + word + 1) + 1
     used += (_PARENT + 1) * parent + (_RUNS + 1) * runs + (_AGE + 1) * old
-    return Layout(max(4, width - used), True, word, 1, parent, runs, old)
+    return Layout(max(4, width - used), True, word, parent, runs, old)
 
 
 def header(width: int, glyphs: Glyphs, *, chosen: str) -> Line:
@@ -122,7 +123,7 @@ def header(width: int, glyphs: Glyphs, *, chosen: str) -> Line:
         mark = glyphs.ascending if gate == chosen else " "
         name = next((n for n in (f"{number} {long}", f"{number} {short}") if len(n) < cells), str(number))
         text = f"{mark}{name}" if at.word else f"{mark.strip()}{number}"
-        b.cell(text, cells, "key" if gate == chosen else "head").add(" " * (at.gap - 1))
+        b.cell(text, cells, "key" if gate == chosen else "head")
     if at.age:
         b.cell("age", _AGE, "head")
     if at.parent:
@@ -142,7 +143,6 @@ def candidate_row(
     b.cell(name_of(one), at.name, "title" if selected else "text")
     for gate in ORDER:
         _gate(b, by_gate.get(gate, ()), gate, at, glyphs)
-        b.add(" " * (at.gap - 1))
     if at.age:
         b.cell(age(one.said_at, now), _AGE, "dim")
     if at.parent:
@@ -207,19 +207,23 @@ def counts(view: GatesView) -> str:
 _GATE_CELLS, _NAME_CELLS = 13, 17
 
 
-def cells_head(one: Candidate, cells: Sequence[Cell], parent: str) -> str:
-    """What stands over its cells: name, hash, parent, how many of its cells are in each state."""
+def cells_head(
+    one: Candidate, cells: Sequence[Cell], parent: str, width: int, glyphs: Glyphs, *, focused: bool
+) -> Line:  # fmt: skip
+    """What stands over its cells: its name, how many of them are in each state, what it was made from."""
     states: dict[str, int] = {}
     for cell in cells:
-        states[str(cell.state)] = states.get(str(cell.state), 0) + 1
-    said = ", ".join(
-        f"{count(states[word])} {word}" for word in ("fail", "inconclusive", "pass", "not run") if word in states
-    )
-    stale = sum(cell.stale for cell in cells)
-    words = [f"of {name_of(one)}: {said}" + (f" ({count(stale)} stale)" if stale else "")]
-    words += ["for screening only"] if one.screening else []
-    words += [f"made from {parent}"] if parent else []
-    return "; ".join(words)
+        word = "stale" if cell.stale and cell.state == "not run" else str(cell.state)
+        states[word] = states.get(word, 0) + 1
+    order = [*_HEADED, *sorted(states.keys() - set(_HEADED))]
+    parts = [f"{count(states[word])} {word}" for word in order if word in states]
+    parts += [f"from {parent}"] if parent else []
+    parts += ["for screening only"] if one.screening else []
+    b = Builder(width, glyphs).add(f"{glyphs.cursor if focused else ' '}cells ", "key" if focused else "head")
+    b.add(f"of {name_of(one)}", "text")
+    for n, part in enumerate(parts):
+        b.add_if_fits(f"{', ' if n else ': '}{part}", "text")
+    return b.add_if_fits(" ").fill(glyphs.rule, "dim").line()
 
 
 def cell_row(
@@ -235,7 +239,18 @@ def cell_row(
     name = cell_name(cell) if width >= 70 else f"{cell.gate_no} {cell_name(cell)}"
     b.cell(name, _NAME_CELLS if width >= 48 else 14, "title" if selected else "text")
     b.cell(words, max(16, width_of(clean(words, glyphs))), tone)
-    return b.add(cell.cause or "-", "text" if cell.cause else "dim").line()
+    why = cell.cause.removeprefix("stale: ") if cell.stale else cell.cause  # the word stands beside it
+    return b.add(why or "-", "text" if why else "dim").line()
+
+
+def why(one: Candidate, cell: Cell, width: int, most: int, glyphs: Glyphs) -> list[Line]:
+    """The cell under the cursor in full, where there is room: its cause, and what must be run again at least."""
+    lines = [Builder(width, glyphs).line(), *field("cause", cell.cause or "nothing was judged for it", width, glyphs)]
+    if cell.carried_from:
+        lines += field("carried from", cell.carried_from, width, glyphs)
+    if cell.stale and one.regressions:
+        lines += field("run again", "at least:", width, glyphs) + listed(one.regressions, width, glyphs)
+    return lines[:most]
 
 
 def nothing(view: GatesView, width: int, glyphs: Glyphs) -> list[Line]:
@@ -254,5 +269,4 @@ def nothing(view: GatesView, width: int, glyphs: Glyphs) -> list[Line]:
         ]  # fmt: skip
         if view.criteria:
             steps = [f"{some(view.criteria, 'criterion is', 'criteria are')} in force", *steps[1:]]
-    lines = [Builder(width, glyphs).add(head, "text").line()]
-    return lines + [Builder(width, glyphs).add("  - ", "dim").add(step, "dim").line() for step in steps]
+    return [Builder(width, glyphs).add(head, "text").line(), *listed(steps, width, glyphs)]

@@ -22,7 +22,7 @@ def lines(view: HintsView, width: int, glyphs: Glyphs) -> list[Line]:
         return [Builder(width, glyphs).add(f"  no hint: {view.trouble}", "stale").line()]
     found: list[Line] = []
     if view.next_probe:
-        found += field("hint: next probe", view.next_probe, width, glyphs, "title")
+        found += field("hint, try next", view.next_probe, width, glyphs, "title")
     if view.stuck:
         found += field("no new ground", view.stuck, width, glyphs, "stale")
     for hint in view.hints:
@@ -96,7 +96,7 @@ def divergence_row(one: FirstDivergence, width: int, glyphs: Glyphs, *, selected
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
     b.cell("?" if one.step is None else one.step, 6, right=True)
     where = f"{one.boundary}{f' {one.slice}' if one.slice else ''}" if one.boundary else "no probe differs"
-    if not one.probes:
+    if one.probes == 0:
         where = "no probe"
     b.cell(where, _name(width), "title" if selected else "text" if one.boundary else "dim")
     if width >= 60:
@@ -110,6 +110,6 @@ def divergence_row(one: FirstDivergence, width: int, glyphs: Glyphs, *, selected
         b.cell(one.last_equal_boundary or "-", 22, "dim")
     differ, of = ("?" if number is None else count(number) for number in (one.probes_differing, one.probes))
     said = f"{differ} of {of}"
-    if str(one.admissibility) != "admissible":
-        said += f"; {one.admissibility}"
+    if one.admissibility != "admissible":
+        said += f"; {one.admissibility or 'standing unknown'}"
     return b.add(said, "dim").line()

@@ -12,8 +12,8 @@ from tic_tui.filters import Filter
 from tic_tui.glyphs import Glyphs
 from tic_tui.render.chrome import panel_head
 from tic_tui.render.columns import STANDING_CELLS, Column, Columns
-from tic_tui.render.comparison import field
-from tic_tui.render.text import Builder, Line, clean, count, some
+from tic_tui.render.comparison import field, listed
+from tic_tui.render.text import Builder, Line, count, some
 
 COLUMNS: Final = Columns(
     (
@@ -61,9 +61,15 @@ def row(one: Entry, width: int, glyphs: Glyphs, *, selected: bool, all_runs: boo
 
 def says(one: Entry, *, cell: bool) -> str:
     """What a row says in short. `cell`: with its cell, which no column names."""
-    where = place(one) if cell else ""
+    where = " ".join(part for part in (place(one) if cell else "", _about(one)) if part)
     parts = [where, str(one.because or one.reason), *([] if one.kind == "evidence" else _summary(one))]
     return ": ".join(part for part in parts if part) or "-"
+
+
+def _about(one: Entry) -> str:
+    """The other row, criterion or candidate that it is about."""
+    words = {"supersede": "of ", "plane": f"{one.plane}, of ", "exemption": "from ", "replaced": "by "}
+    return f"{words[one.kind]}{one.target[:15]}" if one.kind in words else ""
 
 
 def _summary(one: Entry) -> list[str]:
@@ -178,10 +184,9 @@ def _text(value: Any) -> str:
 
 def nothing(width: int, glyphs: Glyphs) -> list[Line]:
     """An empty ledger: what fills it."""
-    lines = [Builder(width, glyphs).add("  the ledger is empty. What fills it:", "text").line()]
-    for step in (
+    steps = (
         "tic-daemon criterion freeze FILE, tic-daemon candidate declare RUN, tic-daemon baseline, tic-daemon case",
         "the daemon: a row for each judged comparison of a run whose candidate is declared",
-    ):
-        lines.append(Builder(width, glyphs).add("  - ", "dim").add(clean(step, glyphs), "dim").line())
-    return lines
+    )
+    head = Builder(width, glyphs).add("  the ledger is empty. What fills it:", "text").line()
+    return [head, *listed(steps, width, glyphs)]

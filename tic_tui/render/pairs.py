@@ -98,7 +98,9 @@ def rule_detail(one: Rule, width: int, glyphs: Glyphs) -> list[Line]:
     ]
 
 
-def detail(one: Pair, rules: Sequence[Rule], values: Sequence[PairValue], width: int, glyphs: Glyphs) -> list[Line]:
+def detail(
+    one: Pair, rules: Sequence[Rule], values: Sequence[PairValue] | None, width: int, glyphs: Glyphs
+) -> list[Line]:
     """A pair in full: whether it may be compared, its rules, its numbers, what else differs."""
     words, tone = pair_state(one, glyphs)
     blank = Builder(width, glyphs).line()
@@ -126,9 +128,11 @@ def differing(one: Pair, width: int, glyphs: Glyphs) -> list[Line]:
     return [b.line(), second.line()]
 
 
-def numbers(values: Sequence[PairValue], width: int, glyphs: Glyphs) -> list[Line]:
+def numbers(values: Sequence[PairValue] | None, width: int, glyphs: Glyphs) -> list[Line]:
     """Each key with its medians, then its single pairs: one alone shows no noise."""
     lines = [panel_head("numbers", "performance and quality apart; tokens and errors first", width, glyphs)]
+    if values is None:
+        return [*lines, Builder(width, glyphs).add("  reading ...", "dim").line()]
     rank = {name: n for n, name in enumerate(CELLS)}
     ordered = sorted(values, key=lambda v: (rank.get(v.cell, 9), v.key))
     seen: set[tuple[str, str]] = set()

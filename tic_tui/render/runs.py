@@ -1,26 +1,29 @@
 """Screen 1: one line a run. Narrow screens lose columns in a stated order, never in the middle of a word:
 
-what is late in words, the last checkpoint, ranks, metric name, findings, rate, attempt, marks, faults, step, age.
+what is late in words, the last checkpoint, ranks, metric name, findings, rate, attempt, marks, faults, lamps, step,
+age.
 State, lock, run and the newest number stay to the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from tic_tui.age import age
 from tic_tui.glyphs import Glyphs
+from tic_tui.evidence_model import Lamp
 from tic_tui.model import Facts, Mismatch, Run
+from tic_tui.render import lamps
 from tic_tui.render.liveness import late, per_step, tone_of
 from tic_tui.render.text import Builder, Line, clean, count, short, width_of
 
 _LOCK: Final = 9
 # (name, cells, dropped below this width)
 _COLUMNS: Final = (
-    ("age", 7, 50), ("step", 7, 58), ("faults", 6, 70), ("marks", 6, 88), ("att", 4, 92), ("rate", 11, 104),
-    ("wrong", 8, 112), ("metric", 15, 134), ("ranks", 9, 144), ("saved", 10, 156), ("late", 34, 186),
+    ("age", 7, 50), ("step", 7, 58), ("lamps", 3, 66), ("faults", 6, 74), ("marks", 6, 88), ("att", 4, 92),
+    ("rate", 11, 104), ("wrong", 8, 112), ("metric", 15, 134), ("ranks", 9, 144), ("saved", 10, 156), ("late", 34, 186),
 )  # fmt: skip
 _VALUE: Final = 16
 
@@ -71,7 +74,10 @@ def value_text(record: Mismatch | None, *, ratio: bool = True) -> str:
 def header(width: int, state: int, glyphs: Glyphs) -> Line:
     """Column names."""
     b = Builder(width, glyphs).add("  ", "head").cell("state", state, "head")
-    b.cell("lock", _LOCK, "head").cell("run", run_width(width, state), "head")
+    b.cell("lock", _LOCK, "head")
+    if has("lamps", width):
+        b.cell(lamps.HEAD, 3, "head")
+    b.cell("run", run_width(width, state), "head")
     if has("att", width):
         b.cell("att", 4, "head", right=True)
     if has("step", width):
@@ -100,15 +106,17 @@ def header(width: int, state: int, glyphs: Glyphs) -> Line:
 
 def row(
     run: Run, newest: Mismatch | None, now: datetime, width: int, glyphs: Glyphs, *, state: int, selected: bool,
-    facts: Facts | None = None,
+    facts: Facts | None = None, lit: Sequence[Lamp] | None = None,
 ) -> Line:  # fmt: skip
-    """One run; `state` is the width of the state column."""
+    """One run; `state` is the width of the state column, `lit` are its lamps; None: not read yet."""
     word, tone = standing(run, newest)
     sign = {"locked": glyphs.locked, "suspect": glyphs.suspect, "ok": glyphs.admissible}.get(word, glyphs.unknown)
     slow = late(newest.observed_at if newest is not None else None, run, facts, now)
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
     b.cell(f"{glyphs.state(run.state)} {run.state}", state, tone_of(run.state))
     b.cell(f"{sign} {word}", _LOCK, tone)
+    if has("lamps", width):
+        lamps.signs(b, lit, glyphs)
     b.cell(run.run_id, run_width(width, state), "title" if selected else "text")
     if has("att", width):
         b.cell(f"#{run.attempt}", 4, "dim", right=True)

@@ -15,10 +15,10 @@ from textual.containers import Container, Vertical
 
 from tic_tui import bindings
 from tic_tui.age import age
-from tic_tui.evidence_model import Cell, CellView, EvidenceAsk
+from tic_tui.evidence_model import Candidate, Cell, CellView, EvidenceAsk
 from tic_tui.model import Demand
 from tic_tui.render import cell as lines
-from tic_tui.render import chrome
+from tic_tui.render import chrome, gates
 from tic_tui.render.text import Line, some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.comparison import ComparisonScreen
@@ -34,8 +34,9 @@ class CellScreen(View):
     name_in_table = bindings.CELL
     BINDINGS = TABLE.textual(bindings.CELL)
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, one: Candidate) -> None:
         super().__init__()
+        self._known = cell, one  # what the list said of it, until it is read
         self._arranged: object = None
         self._ask = EvidenceAsk(cell.candidate_id, str(cell.gate), cell.cell)
 
@@ -64,10 +65,7 @@ class CellScreen(View):
         return self.query_one("#about", LineList)
 
     def crumbs(self) -> Sequence[str]:
-        view = self.view_shown()
-        one = view.candidate if view is not None else None
-        name = str(one.name or self._ask.candidate_id[:12]) if one is not None else self._ask.candidate_id[:12]
-        return ("tic", name, f"{self._ask.gate}/{self._ask.cell}")
+        return ("tic", gates.name_of(self._known[1]), f"{self._ask.gate}/{self._ask.cell}")
 
     def demand(self) -> Demand:
         return Demand("cell", evidence=self._ask)
@@ -81,7 +79,8 @@ class CellScreen(View):
         view, glyphs, within = self.view_shown(), tic_app(self).glyphs, self.within
         if view is not None:
             within.show(lines.rows(view))
-            self.query_one("#verdict", Painted).paint(lines.head(view, self.size.width, glyphs))
+        cell, one = (view.row, view.candidate) if view is not None else self._known
+        self.query_one("#verdict", Painted).paint(lines.head(cell, one, self.size.width, glyphs))
         self._arrange()
         width = self.query_one("#records").size.width or self.size.width
         said = "" if view is None else f"{len(view.pieces)} current"

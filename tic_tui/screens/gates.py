@@ -1,7 +1,7 @@
 """Screen 6, first page: candidates at the five gates, and the cells of the one under the cursor with their causes.
 
-Left out in this order: the legend below 20 lines; the cells below 16 lines, where one line says the cell that Enter
-opens; words of the table (render/gates.py). The candidates stay.
+Left out in this order: the cause in full, where the cells take all lines; the legend below 20 lines; the cells below 16
+lines, where one line says the cell that Enter opens; words of the table (render/gates.py). The candidates stay.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ class GatesScreen(PageView):
         with Vertical(id="cells-panel"):
             yield Painted(id="cells-head")
             yield RowList(self._cell_line, lambda cell: (cell.gate, cell.cell), id="cells")
+        yield Painted(id="why")
         yield Painted(id="legend")
 
     def point_at(self, run_id: str) -> None:
@@ -123,8 +124,14 @@ class GatesScreen(PageView):
             self._pointed = (one.candidate_id, self.gate)
             cells.move_to(gates.worst(told, self.gate))
         parent = view.named(one.parent_id) if one.parent_id is not None else ""
-        said = gates.cells_head(one, told, parent)
-        panel.paint([chrome.panel_head("cells", said, self.size.width, app.glyphs, focused=self.focused is cells)])
+        focused = self.focused is cells
+        panel.paint([gates.cells_head(one, told, parent, self.size.width, app.glyphs, focused=focused)])
+        free = self.size.height - 10 - self.main.row_count - len(told)
+        shown = gates.why(one, cells.selected, self.size.width, free, app.glyphs) if cells.selected and free > 2 else []
+        why = self.query_one("#why", Painted)
+        why.paint(shown)
+        why.styles.height = "1fr" if shown else "auto"
+        self.query_one("#cells-panel").styles.height = len(told) + 1 if shown else "1fr"
         if not self.query_one("#cells-panel").display and told:
             row = gates.cell_row(told[cells.cursor], True, self.size.width, app.glyphs, selected=False)
             self.query_one("#legend", Painted).paint([row])
@@ -176,8 +183,9 @@ class GatesScreen(PageView):
         self.set_focus(self.cells if self.focused is self.main and there else self.main)
 
     async def action_open(self) -> None:
-        if (cell := self.cells.selected) is not None and self.main.selected is not None:
-            await tic_app(self).push_screen(CellScreen(cell))
+        cell, one = self.cells.selected, self.main.selected
+        if cell is not None and one is not None:
+            await tic_app(self).push_screen(CellScreen(cell, one))
 
     def action_all_runs(self) -> None:
         app, one = tic_app(self), self.main.selected

@@ -29,6 +29,10 @@ TITLES: Final = {
 def pages_line(shown: str, keys: tuple[str, str], width: int, glyphs: Glyphs) -> Line:
     """The pages, the one that is shown in brackets; then the keys that turn them."""
     b = Builder(width, glyphs)
+    if width < sum(len(title) + 3 for title in TITLES.values()):
+        at = bindings.PAGES.index(shown) + 1
+        b.add(f"[{TITLES[shown]}]", "key").add(f" {at} of {len(TITLES)} ", "dim")
+        return b.add_if_fits(f" {keys[0]} {keys[1]} turn", "dim").line()
     for page in bindings.PAGES:
         title = TITLES[page]
         b.add(f"[{title}]" if page == shown else f" {title} ", "key" if page == shown else "dim").add(" ")

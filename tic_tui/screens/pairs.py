@@ -90,16 +90,17 @@ class PairsScreen(PageView):
         one, app = self.main.selected, tic_app(self)
         if view is None or one is None:
             return
-        self.rules.show(view.rules.get(one.pair, ()))
+        self.rules.show((view.rules or {}).get(one.pair, ()))
         said = f"of {one.pair}: {one.met} met, {one.unmet} unmet, {one.unknown} unknown"
+        said += "" if view.rules is not None else "; reading ..."
         head = chrome.panel_head("rules", said, self.size.width, app.glyphs, focused=self.focused is self.rules)
         self.query_one("#rules-head", Painted).paint([head, pairs.rule_header(self.rules.cells, app.glyphs)])
-        self.numbers.show(lambda width: self._numbers(one, view.values.get(one.pair, ()), width))
+        values = None if view.values is None else view.values.get(one.pair, ())
+        self.numbers.show(lambda width: self._numbers(one, values, width))
 
-    def _numbers(self, one: Pair, values: Sequence[PairValue], width: int) -> list[Line]:
+    def _numbers(self, one: Pair, values: Sequence[PairValue] | None, width: int) -> list[Line]:
         glyphs = tic_app(self).glyphs
-        head = pairs.differing(one, width, glyphs)
-        return [*head, *pairs.numbers(values, width, glyphs)]
+        return [*pairs.differing(one, width, glyphs), *pairs.numbers(values, width, glyphs)]
 
     def _pair_line(self, one: Pair, width: int, selected: bool) -> Line:
         return pairs.pair_row(one, width, tic_app(self).glyphs, selected=selected)
@@ -121,7 +122,8 @@ class PairsScreen(PageView):
         one = next((pair for pair in view.pairs if pair.pair == name), None) if view is not None else None
         if view is None or one is None:
             return ()
-        return pairs.detail(one, view.rules.get(name, ()), view.values.get(name, ()), width, glyphs)
+        values = None if view.values is None else view.values.get(name, ())
+        return pairs.detail(one, (view.rules or {}).get(name, ()), values, width, glyphs)
 
     def target_run(self) -> tuple[str, int | None, str] | None:
         one = self.main.selected
@@ -154,5 +156,5 @@ class PairsScreen(PageView):
 
     def _rule_whole(self, name: str, number: int, width: int, glyphs: Glyphs) -> Sequence[Line]:
         view = tic_app(self).readings.pairs
-        rules = view.rules.get(name, ()) if view is not None else ()
+        rules = (view.rules or {}).get(name, ()) if view is not None else ()
         return next((pairs.rule_detail(rule, width, glyphs) for rule in rules if rule.number == number), ())

@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 
 from tic_tui import bindings
 from tic_tui.model import Demand
-from tic_tui.render import chrome, liveness, runs
+from tic_tui.render import chrome, lamps, liveness, runs
 from tic_tui.render.text import some
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import RunList
@@ -58,13 +58,17 @@ class RunsScreen(View):
             listing.focus()
 
     def _about(self) -> None:
-        """How the run under the cursor goes on, where there is a line for it."""
+        """How the run under the cursor goes on, and its lamps in words, where there are lines for it."""
         app, run, panel = tic_app(self), self.query_one(RunList).selected, self.query_one("#about", Painted)
         facts = app.runs_view.facts.get(run.run_id) if app.runs_view is not None and run is not None else None
         if run is None or facts is None or self.size.height < 16:
             panel.paint([])
         else:
-            panel.paint([liveness.about(run, facts, app.clock(), self.size.width, app.glyphs)])
+            lit = (app.runs_view.lamps or {}).get(run.run_id, ()) if app.runs_view is not None else ()
+            said = lamps.lines(lit, self.size.width, app.glyphs, most=3 if self.size.height >= 30 else 1)
+            if app.runs_view is not None and app.runs_view.unlit:
+                said = [lamps.unread(app.runs_view.unlit, self.size.width, app.glyphs)]
+            panel.paint([liveness.about(run, facts, app.clock(), self.size.width, app.glyphs), *said])
 
     def on_listing_moved(self) -> None:
         self._about()

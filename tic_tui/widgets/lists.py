@@ -46,7 +46,10 @@ class RunList(Listing):
         newest = self.view.newest.get((str(run.run_id), run.attempt))
         now, glyphs = tic_app(self).clock(), tic_app(self).glyphs
         facts = self.view.facts.get(str(run.run_id))
-        return runs.row(run, newest, now, width, glyphs, state=self.state_width, selected=selected, facts=facts)
+        lit = None if self.view.lamps is None else self.view.lamps.get(str(run.run_id), ())
+        return runs.row(
+            run, newest, now, width, glyphs, state=self.state_width, selected=selected, facts=facts, lit=lit
+        )
 
 
 class MismatchTable(ColumnTable[Mismatch]):
