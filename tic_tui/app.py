@@ -44,11 +44,11 @@ from tic_tui.messages import (  # noqa: E402
     ThemesRead,
 )
 from tic_tui.model import Demand, FaultsView, MismatchesView, RunsView, RunView  # noqa: E402
+from tic_tui.modes import MODES  # noqa: E402
 from tic_tui.neighbours import Lookout  # noqa: E402
 from tic_tui.readings import AnyView, Readings, Which  # noqa: E402
 from tic_tui.saying import Sayer, Saying  # noqa: E402
 from tic_tui.screens.base import Drawn, View  # noqa: E402
-from tic_tui.screens.runs import RunsScreen  # noqa: E402
 from tic_tui.theming import Look, Wardrobe, choose, load_all  # noqa: E402
 
 if TYPE_CHECKING:
@@ -61,67 +61,6 @@ _AGES_S = 2.0
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-# Screens but the first are loaded when they are gone to: a fifth of the time to the first paint.
-def _run_screen() -> View:
-    from tic_tui.screens.run import RunScreen  # noqa: PLC0415
-
-    return RunScreen()
-
-
-def _mismatches_screen() -> View:
-    from tic_tui.screens.mismatches import MismatchesScreen  # noqa: PLC0415
-
-    return MismatchesScreen()
-
-
-def _state_screen() -> View:
-    from tic_tui.screens.state import StateScreen  # noqa: PLC0415
-
-    return StateScreen()
-
-
-def _faults_screen() -> View:
-    from tic_tui.screens.faults import FaultsScreen  # noqa: PLC0415
-
-    return FaultsScreen()
-
-
-def _comparisons_screen() -> View:
-    from tic_tui.screens.comparisons import ComparisonsScreen  # noqa: PLC0415
-
-    return ComparisonsScreen()
-
-
-def _gates_screen() -> View:
-    from tic_tui.screens.gates import GatesScreen  # noqa: PLC0415
-
-    return GatesScreen()
-
-
-def _ledger_screen() -> View:
-    from tic_tui.screens.ledger import LedgerScreen  # noqa: PLC0415
-
-    return LedgerScreen()
-
-
-def _pairs_screen() -> View:
-    from tic_tui.screens.pairs import PairsScreen  # noqa: PLC0415
-
-    return PairsScreen()
-
-
-def _cases_screen() -> View:
-    from tic_tui.screens.cases import CasesScreen  # noqa: PLC0415
-
-    return CasesScreen()
-
-
-def _hints_screen() -> View:
-    from tic_tui.screens.hints import HintsScreen  # noqa: PLC0415
-
-    return HintsScreen()
 
 
 class TicApp(App[str | None], inherit_bindings=False):
@@ -138,19 +77,7 @@ class TicApp(App[str | None], inherit_bindings=False):
 
     CSS_PATH = "styles/tic.tcss"
     ENABLE_COMMAND_PALETTE = False
-    MODES: ClassVar = {
-        bindings.RUNS: RunsScreen,
-        bindings.RUN: _run_screen,
-        bindings.MISMATCHES: _mismatches_screen,
-        bindings.STATE: _state_screen,
-        bindings.FAULTS: _faults_screen,
-        bindings.COMPARISONS: _comparisons_screen,
-        bindings.GATES: _gates_screen,
-        bindings.LEDGER: _ledger_screen,
-        bindings.PAIRS: _pairs_screen,
-        bindings.CASES: _cases_screen,
-        bindings.HINTS: _hints_screen,
-    }
+    MODES: ClassVar = MODES
     DEFAULT_MODE = bindings.RUNS
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.tui import compared
@@ -63,6 +63,7 @@ CELLS = (
     ("zero_update", ("replay",)), ("per_version", ("*",)),
     ("acceptance", ("module_gradients", "gradient_coverage", "real_rl", "quality", "performance", "clean_exit", "final_image")),
 )  # fmt: skip
+NOON = datetime(2026, 11, 30, 12)  # of the ledger: its hashes are the same every day
 BASE, FP8 = "b" * 64, "f" * 64
 BITS = "c" * 64  # a criterion
 OTHER = "ppo-qwen3-8b-dapo-longer-name"
@@ -127,13 +128,11 @@ def criterion(store: FakeStore, criterion_id: str, gate: str, cell: str, **more:
 
 def row(store: FakeStore, kind: str, **said: Any) -> str:
     """The next row of the chain, hashed here as docs/reference/ledger.md says. Returns its hash."""
-    from tests.tui.fake import NOW
-
     place = "store_id = 's1' ORDER BY seq DESC LIMIT 1"
     with store.lock:
         before = store.db.execute(f"SELECT seq, row_hash FROM ledger WHERE {place}").fetchone() or (0, "")
     seq = before[0] + 1
-    entry: dict[str, Any] = {"id": f"row{seq}", "kind": kind, "said_at": NOW - timedelta(minutes=80) + timedelta(minutes=seq),
+    entry: dict[str, Any] = {"id": f"row{seq}", "kind": kind, "said_at": NOON + timedelta(minutes=seq),
              "who": "ada", "host": "node1", "candidate": "", "run_id": "", "attempt": None, "step": None, "gate": "", "cell": "",
              "policy": "", "workload": "", "criterion": "", "label": "", "reason": "", "plane": "", "target": "",
              "manifest_sha256": "", "policy_content_id": "", "receipt_sha256": "", "artifacts": "[]", "body": "{}"} | said  # fmt: skip

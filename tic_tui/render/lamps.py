@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tic_tui.glyphs import Glyphs
 from tic_tui.evidence_model import Lamp
+from tic_tui.glyphs import Glyphs
 from tic_tui.render.gates import sign
 from tic_tui.render.text import Builder, Line, clean, width_of
 

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Final
 
 from tic_tui.age import age
-from tic_tui.glyphs import Glyphs
 from tic_tui.evidence_model import Lamp
+from tic_tui.glyphs import Glyphs
 from tic_tui.model import Facts, Mismatch, Run
 from tic_tui.render import lamps
 from tic_tui.render.liveness import late, per_step, tone_of
