@@ -122,7 +122,7 @@ class Piece:
     state: Safe
     reason: Safe | None
     plane: Safe | None
-    comparison_id: str
+    comparison_id: str | None  # None: it is of no comparison, but of an exit, an image or a pair
     valid_tokens: int | None
     mismatched_tokens: int | None
     independent_sequences: int | None
@@ -144,6 +144,7 @@ class Criterion:
     gate: Safe | None
     cell: str | None
     planted: Safe | None
+    key: Safe | None
     path: str | None  # not yet safe
     raw: str | None  # column `text`, not yet safe: it holds newlines
     frozen_at: datetime
@@ -284,6 +285,9 @@ class Pair:
 
     pair: str
     baseline: Safe | None
+    baseline_state: Safe | None
+    baseline_candidate: str | None
+    plant: Safe | None
     state: Safe
     reason: Safe | None
     met: int

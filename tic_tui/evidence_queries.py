@@ -147,9 +147,9 @@ def criteria(reader: Reader, gate: str | None = None, name: str = "") -> tuple[C
     return tuple(rows(reader, Criterion, of, params, "ORDER BY frozen_at DESC, criterion_id"))
 
 
-def compared(reader: Reader, ids: Sequence[str]) -> dict[str, Comparison]:
+def compared(reader: Reader, ids: Sequence[str | None]) -> dict[str, Comparison]:
     """Comparisons by their names."""
-    wanted = list(dict.fromkeys(ids))[: 2 * PIECES]
+    wanted = list(dict.fromkeys(name for name in ids if name))[: 2 * PIECES]
     if not wanted:
         return {}
     held = ", ".join("?" * len(wanted))

@@ -34,7 +34,7 @@ CREATE TABLE ledger (rec_id BIGINT, seq BIGINT, id VARCHAR, kind VARCHAR, candid
   receipt_sha256 VARCHAR, artifacts VARCHAR, body VARCHAR, who VARCHAR, host VARCHAR, said_at TIMESTAMP, prev_hash
   VARCHAR, row_hash VARCHAR, store_id VARCHAR, observed_at TIMESTAMP);
 CREATE TABLE criteria (criterion_id VARCHAR, metric VARCHAR, at_most DOUBLE, at_least DOUBLE, goal VARCHAR, gate
-  VARCHAR, cell VARCHAR, first_step BIGINT, last_step BIGINT, target_path VARCHAR, planted VARCHAR, path VARCHAR, text
+  VARCHAR, cell VARCHAR, first_step BIGINT, last_step BIGINT, target_path VARCHAR, planted VARCHAR, key VARCHAR, path VARCHAR, text
   VARCHAR, declared_at TIMESTAMP, frozen_at TIMESTAMP, who VARCHAR, host VARCHAR, replaced_by VARCHAR, replaced_at
   TIMESTAMP, replaced_because VARCHAR, state VARCHAR, id VARCHAR);
 CREATE TABLE cases (name VARCHAR, run_id VARCHAR, candidate_id VARCHAR, contract VARCHAR, counterexample VARCHAR,
@@ -42,7 +42,8 @@ CREATE TABLE cases (name VARCHAR, run_id VARCHAR, candidate_id VARCHAR, contract
   said_at TIMESTAMP, who VARCHAR, entries BIGINT);
 CREATE TABLE baselines (name VARCHAR, candidate_id VARCHAR, run_id VARCHAR, config VARCHAR, results VARCHAR,
   reviewer VARCHAR, state VARCHAR, reviewed_at TIMESTAMP, reason VARCHAR, who VARCHAR, said_at TIMESTAMP, id VARCHAR);
-CREATE TABLE pairs (pair VARCHAR, baseline VARCHAR, state VARCHAR, reason VARCHAR, met BIGINT, unmet BIGINT, unknown
+CREATE TABLE pairs (pair VARCHAR, baseline VARCHAR, baseline_state VARCHAR, baseline_candidate VARCHAR, plant VARCHAR,
+  state VARCHAR, reason VARCHAR, met BIGINT, unmet BIGINT, unknown
   BIGINT, runs_a VARCHAR[], runs_b VARCHAR[], excluded VARCHAR[], switch VARCHAR[], confounders VARCHAR[], scores_a
   VARCHAR[], scores_b VARCHAR[], path VARCHAR, observed_at TIMESTAMP);
 CREATE TABLE pair_rules (pair VARCHAR, number INTEGER, rule VARCHAR, title VARCHAR, state VARCHAR, value_a VARCHAR,
@@ -155,7 +156,7 @@ def pair(store: FakeStore, name: str, states: str, **more: Any) -> None:
     told = [words[letter] for letter in states]
     why = {"met": "", "unmet": "they differ", "unknown": "nothing shows it"}
     reason = "; ".join(f"{title} ({why[state]})" for title, state in zip(TITLES, told, strict=True) if state != "met")
-    held: dict[str, Any] = {"baseline": "bl-7", "runs_a": [RUN, "a2"], "runs_b": ["b1", "b2"], "excluded": [], "switch": ["VLLM_BI"],
+    held: dict[str, Any] = {"baseline": "bl-7", "baseline_state": "pending review", "baseline_candidate": BASE, "runs_a": [RUN, "a2"], "runs_b": ["b1", "b2"], "excluded": [], "switch": ["VLLM_BI"],
                             "confounders": ["seed: 7 | 8"], "path": "/ws/tic.toml"} | more  # fmt: skip
     insert(store, "pairs", pair=name, state="comparable" if set(states) == {"m"} else "pending re-check", reason=reason,
            met=told.count("met"), unmet=told.count("unmet"), unknown=told.count("unknown"), observed_at=NOW, **held)  # fmt: skip

@@ -27,11 +27,12 @@ from tic_daemon.store.reader import Reader, open_reader
 from tic_daemon.store.writer import Writer
 from tic_tui import chain_reading, evidence_queries
 from tic_tui.desk import Desk
-from tic_tui.evidence_model import Candidate, Cell, EvidenceAsk, Lamp, Piece
+from tic_tui.evidence_model import Candidate, Cell, CellView, EvidenceAsk, Lamp, Piece
 from tic_tui.glyphs import ASCII, UNICODE, Glyphs
 from tic_tui.messages import EvidenceFetched
 from tic_tui.model import Demand
 from tic_tui.reading import Ask, RunsReading
+from tic_tui.render import cell as cell_lines
 from tic_tui.render import gates, lamps
 from tic_tui.render import pairs as pair_lines
 from tic_tui.render.text import Builder, plain, width_of
@@ -540,6 +541,16 @@ def test_two_stores_are_one(world: tuple[World, Path, dict[str, str]], tmp_path:
         assert len({one.id for one in ledger.window.rows}) == ledger.total
     finally:
         reader.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("performance", "declared pair of arms"), ("quality", "pair_ratio"), ("clean_exit", "exit code"), ("final_image", "receipts"),
+     ("other", "no comparison fills this cell")],
+)  # fmt: skip
+def test_a_cell_that_no_comparison_fills_says_what_does(name: str, words: str) -> None:
+    view = CellView(Demand("cell"), cell("acceptance", name, "not run"), ONE, None, (), (), {}, (), (), (), CLOCK)
+    assert words in " ".join(cell_lines.what_to_do(view))
 
 
 def test_a_piece_is_built_from_the_views_columns_in_their_order() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tic_tui.age import day_and_clock
 from tic_tui.comparison_model import Comparison
 from tic_tui.evidence_model import Candidate, Cell, CellView, Criterion, Entry, Piece
@@ -12,6 +14,15 @@ from tic_tui.render.comparison import field, listed
 from tic_tui.render.text import Builder, Line, count, number
 
 Row = Piece | Entry
+OTHERWISE: Final = {
+    "performance": "a declared pair of arms fills it, held against a criterion of metric pair_ratio or pair_difference"
+    " with its key: all nine rules must be met, the baseline reviewed, an error planted (page pairs)",
+    "quality": "a declared pair of arms fills it, held against a criterion of metric pair_ratio or pair_difference with"
+    " its key: all nine rules must be met, the baseline reviewed, an error planted (page pairs)",
+    "clean_exit": "the run's processes fill it, when they end: their exit code, as W&B's local log has it",
+    "final_image": "receipts of the workers fill it: image_digest, commit, so_sha256, and overlay = none",
+}
+"""What fills a cell that no comparison fills."""
 
 
 def head(row: Cell | None, one: Candidate | None, width: int, glyphs: Glyphs) -> list[Line]:
@@ -36,7 +47,7 @@ def comparison_of(view: CellView, row: Row | None) -> Comparison | None:
     """The comparison that a piece of evidence is of."""
     if row is None:
         return None
-    return view.comparisons.get(row.comparison_id if isinstance(row, Piece) else row.target)
+    return view.comparisons.get((row.comparison_id if isinstance(row, Piece) else row.target) or "")
 
 
 def row_header(width: int, glyphs: Glyphs) -> Line:
@@ -56,12 +67,10 @@ def row_line(row: Row, view: CellView, now_age: str, width: int, glyphs: Glyphs,
     if isinstance(row, Piece):
         sign, word, tone = gates.sign(str(row.state), False, glyphs)
         standing, why = f"{sign} {word}", row.reason or ""
-        differs = _tokens(row.mismatched_tokens, row.valid_tokens)
+        differs = _tokens(row.mismatched_tokens, row.valid_tokens) if row.comparison_id else "-"
     else:
         standing, tone = f"{glyphs.unknown} {row.standing or 'gave way'}", "dim"
-        why = row.because or (
-            row.reason if row.standing else "a later comparison of the same files counts in its place"
-        )
+        why = row.because or (row.reason if row.standing else "newer evidence of the same counts in its place")
         one = comparison_of(view, row)
         differs = "-" if one is None else _tokens(one.mismatched_tokens, one.valid_tokens)
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
@@ -141,13 +150,13 @@ def what_to_do(view: CellView) -> list[str]:
             f"if the failure was not numerical: tic-daemon evidence plane {row.evidence_id} control --reason TEXT",
         ]
     if state == "inconclusive":
-        found = view.comparisons.get(next((p.comparison_id for p in view.pieces if p.id == row.evidence_id), ""))
+        found = comparison_of(view, next((piece for piece in view.pieces if piece.id == row.evidence_id), None))
         if found is not None and found.next_step:
             words.append(str(found.next_step))
     if row.stale and one is not None:
         words += [f"run again at least: {text}" for text in one.regressions]
     if not view.goals:
-        return [*words, "no comparison fills this cell"]
+        return [*words, OTHERWISE.get(row.cell, "no comparison fills this cell")]
     if not any(str(one.state) == "in force" for one in view.criteria):
         named = f'gate = "{row.gate}"' + ("" if str(row.gate) == "per_version" else f', cell = "{row.cell}"')
         words.append(f'no criterion for it is in force: {named}, goal = "{view.goals[0]}" in a file, then'
@@ -198,7 +207,8 @@ def threshold(one: Criterion) -> str:
     """ "bitwise", "logprob_mae <= 0.1"."""
     parts = [f"<= {number(one.at_most)}"] if one.at_most is not None else []
     parts += [f">= {number(one.at_least)}"] if one.at_least is not None else []
-    return " ".join([str(one.metric or "metric unknown"), *parts])
+    of = [f"of {one.key}"] if one.key else []
+    return " ".join([str(one.metric or "metric unknown"), *of, *parts])
 
 
 def _criterion(one: Criterion, width: int, glyphs: Glyphs) -> list[Line]:
@@ -215,15 +225,12 @@ def evidence(row: Row, view: CellView, width: int, glyphs: Glyphs) -> list[Line]
     if isinstance(row, Piece):
         _, word, tone = gates.sign(str(row.state), False, glyphs)
         lines += field("counts as", word, width, glyphs, tone)
-        tokens = f"{_tokens(row.mismatched_tokens, row.valid_tokens)} tokens differ"
-        tokens += (
-            f", independent sequences {'unknown' if row.independent_sequences is None else row.independent_sequences}"
-        )
+        independent = "unknown" if row.independent_sequences is None else row.independent_sequences
+        differ = _tokens(row.mismatched_tokens, row.valid_tokens)
+        tokens = f"{differ} tokens differ, independent sequences {independent}" if row.comparison_id else ""
         compared = row.comparison_id
     else:
-        lines += field(
-            "counts as", row.standing or "gave way to a later comparison of the same files", width, glyphs, "stale"
-        )
+        lines += field("counts as", row.standing or "gave way to newer evidence of the same", width, glyphs, "stale")
         if row.because:
             lines += field("because", row.because, width, glyphs)
         tokens, compared = "", row.target
@@ -238,8 +245,9 @@ def evidence(row: Row, view: CellView, width: int, glyphs: Glyphs) -> list[Line]
     lines += field("policy", row.policy, width, glyphs)
     lines += field("criterion", row.criterion_id, width, glyphs)
     lines += field("workload", row.workload, width, glyphs)
-    there = "" if compared in view.comparisons else " (not in this store)"
-    lines += field("comparison", f"{compared}{there}", width, glyphs)
+    if compared:
+        there = "" if compared in view.comparisons else " (no comparison of this store)"
+        lines += field("is of", f"{compared}{there}", width, glyphs)
     lines += field("manifest", row.manifest_sha256, width, glyphs)
     lines += field("policy content", row.policy_content_id, width, glyphs)
     lines += field("receipt", row.receipt_sha256, width, glyphs)

@@ -36,7 +36,7 @@ def pair_header(width: int, glyphs: Glyphs) -> Line:
     if width >= 60:
         b.cell("met of 9", 8, "head", right=True)
     if width >= 90:
-        b.cell("baseline", 16, "head")
+        b.cell("baseline", 26, "head")
     return b.add_if_fits("rules that are not met", "head").line()
 
 
@@ -52,8 +52,13 @@ def pair_row(one: Pair, width: int, glyphs: Glyphs, *, selected: bool) -> Line:
     if width >= 60:
         b.cell(f"{one.met}", 8, "text", right=True)
     if width >= 90:
-        b.cell(one.baseline or "none named", 16, "text" if one.baseline else "stale")
+        b.cell(baseline(one), 26, "text" if one.baseline_state == "reviewed" else "stale")
     return b.add(one.reason or "-", "dim").line()
+
+
+def baseline(one: Pair) -> str:
+    """Its baseline, and whether somebody reviewed that."""
+    return f"{one.baseline} ({one.baseline_state or 'unknown'})" if one.baseline else "none named"
 
 
 def rule_header(width: int, glyphs: Glyphs) -> Line:
@@ -106,7 +111,8 @@ def detail(
     blank = Builder(width, glyphs).line()
     lines = [
         *field("state", words, width, glyphs, tone),
-        *field("baseline", one.baseline or "none is named", width, glyphs),
+        *field("baseline", baseline(one), width, glyphs),
+        *field("planted error", one.plant or "none", width, glyphs),
     ]
     lines += field("arm a", ", ".join(one.runs_a), width, glyphs) + field("arm b", ", ".join(one.runs_b), width, glyphs)
     lines += field("excluded", "; ".join(one.excluded) or "none", width, glyphs)
@@ -123,6 +129,8 @@ def differing(one: Pair, width: int, glyphs: Glyphs) -> list[Line]:
     """Both arms, the switch, and what differs besides: to be read before the numbers."""
     b = Builder(width, glyphs).add("  arms ", "head").add(f"{', '.join(one.runs_a)} | {', '.join(one.runs_b)}", "text")
     b.add_if_fits("; switch ", "head").add_if_fits(", ".join(one.switch) or "none is named", "text")
+    if one.plant:
+        b.add_if_fits("; planted ", "head").add_if_fits(one.plant, "stale")
     second = Builder(width, glyphs).add("  confounders ", "head")
     second.add("; ".join(one.confounders) or "none is known", "stale" if one.confounders else "dim")
     return [b.line(), second.line()]

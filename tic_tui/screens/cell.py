@@ -156,7 +156,7 @@ class CellScreen(View):
             return
         one = lines.comparison_of(view, row)
         if one is None:
-            tic_app(self).tell("its comparison is not in this store")
+            tic_app(self).tell("it is of no comparison of this store")
             return
         await tic_app(self).push_screen(ComparisonScreen(one))
 
