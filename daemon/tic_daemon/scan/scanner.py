@@ -177,7 +177,9 @@ class SourceScanner:
             if records or traces or cuts or state.held or (single and not procs):
                 target = position
             elif wants or new.places:
-                target = min(target, wanted.next(position), new.next(position))
+                known = position <= wanted.best and wanted.changed == state.wants_changed
+                soon = wanted.best if known else wanted.next(position)
+                target = min(target, soon, new.next(position)) if new.places else min(target, soon)
             if target >= size:
                 break
             start = newline_before(b"\n", position, target) + 1 or position
