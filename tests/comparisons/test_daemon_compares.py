@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from tests.comparisons.dumps import OTHER, SIDE, dump, step
-from tests.e2e.harness import Watcher, ask, tic, wait_until
+from tests.e2e.harness import Watcher, ask, here, wait_until
 from tic_daemon.store.check import check
 from tic_daemon.store.reader import open_reader
 
@@ -60,17 +60,17 @@ def test_exit_codes_marks_and_a_later_change(tmp_path: Path) -> None:
     root.mkdir()
     (root / "run.log").write_text("2026-11-29T11:00:00Z run=run-a begins\n" + LOG.format(step=1))
     declared(root, 1, 2)
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     (store,) = root.glob(".tic/*/tic.duckdb")
     sql = "SELECT step, label, reason, is_evidence, not_evidence_because FROM comparisons ORDER BY step"
     assert ask(store, sql) == [(1, None, "no criterion", True, ""), (2, None, "no criterion", True, "")]
     code, told = checked(root)
     assert code == 12 and "2 comparisons without a verdict, the first of step 1: no criterion" in told
     (one,) = ask(store, "SELECT comparison_id FROM comparisons WHERE step = 1")
-    tic("mark", "run-a", "--at", root, "--comparison", str(one[0]), "--reason", "wrong layout")
+    here("mark", "run-a", "--at", root, "--comparison", str(one[0]), "--reason", "wrong layout")
     assert "1 comparison without a verdict, the first of step 2" in checked(root)[1]
     (root / "results/run-a/step002/trainer.pt").write_bytes(dump(SIDE))
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     assert ask(store, sql) == [
         (1, None, "no criterion", False, "marked inconclusive"), (2, None, "no criterion", False, "file B is changed since"),
     ]  # fmt: skip
@@ -103,7 +103,7 @@ def test_killed_in_the_middle_each_pair_is_compared_exactly_once(tmp_path: Path)
         ),
         20,
     )
-    tic("watch", "--once", root, "--state", watcher.state)
+    here("watch", "--once", root, "--state", watcher.state)
     store = watcher.store()
     assert ask(store, "SELECT count(*), count(DISTINCT id), count(DISTINCT task) FROM comparison") == [(12, 12, 12)]
     assert ask(store, "SELECT count(*), count(DISTINCT (comparison_id, request)) FROM comparison_sequence") == [

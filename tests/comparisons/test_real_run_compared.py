@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from tests.e2e.harness import ROOT, ask, tic, tui
+from tests.e2e.harness import ROOT, ask, here, tui
 from tests.results.test_archive import CORPUS
 from tests.tui.fake import FakeStore
 from tests.tui.stage import Stage
@@ -33,7 +33,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root.mkdir()
     shutil.copy(LOG, root / "worker_raw.log")
     shutil.copytree(CORPUS, root / "results" / "grpo-tiny-a")
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     return root
 
 
@@ -157,7 +157,7 @@ def test_a_second_look_costs_nothing_and_tells_nothing(real: Path) -> None:
     before = [
         ask(store_of(real), f"SELECT count(*), max(rec_id) FROM {name}") for name in ("comparison", "comparison_task")
     ]
-    tic("watch", "--once", real)
+    here("watch", "--once", real)
     after = [
         ask(store_of(real), f"SELECT count(*), max(rec_id) FROM {name}") for name in ("comparison", "comparison_task")
     ]
@@ -182,7 +182,7 @@ def test_as_of_a_copy_and_several_stores(real: Path, tmp_path: Path) -> None:
         told = con.execute("SELECT count(*) > 0 FROM comparison_queue").fetchall()
         assert told == [(waited < first,)], "what was told to wait waited then"
     copy = tmp_path / "copy.duckdb"
-    tic("snapshot", copy, "--at", real)
+    here("snapshot", copy, "--at", real)
     for view in ("comparisons", "comparison_sequences", "comparison_tokens", "control_groups", "comparison_queue"):
         assert ask(copy, f"SELECT * FROM {view} ORDER BY ALL") == ask(store, f"SELECT * FROM {view} ORDER BY ALL"), view
     con = duckdb.connect()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import Watcher, ask, tic, wait_until
+from tests.e2e.harness import Watcher, ask, here, wait_until
 from tic_daemon import readiness, watch
 from tic_daemon.config import LockConfig, load_config
 from tic_daemon.ending import Ending
@@ -162,7 +162,7 @@ def test_a_requeued_job_starts_clean_and_the_old_attempt_stays_locked(
         ("r", 2, "scheduler", "restart 1 of Slurm job 4711", "Slurm job 4711"),
     ]
     assert ask(found(), told) == attempts
-    assert tic("check", "r", "--at", workspace).returncode == 0
+    assert here("check", "r", "--at", workspace).returncode == 0
     start()  # the daemon alone was started again
     write(workspace, "start-1/rank_0.err", RECORD.format(run="r", step=5, second=31))
     daemon.stop()
@@ -259,11 +259,11 @@ def test_restarts_of_torchrun(workspace: Path) -> None:
     write(workspace, "t/none_aa/attempt_3/0/stderr.log", RECORD.format(run="r", step=4, second=50))
     write(workspace, "t/x_bb/attempt_1/0/stderr.log", RECORD.format(run="other", step=9, second=1))
     for _ in range(2):
-        tic("watch", "--once", workspace)
+        here("watch", "--once", workspace)
         assert ask(next(workspace.glob(".tic/*/tic.duckdb")), STANDS) == [
             (1, 1, "suspect"), (2, 2, "admissible"), (3, 3, "locked"), (4, 4, "admissible"), (1, 9, "admissible"),
         ]  # fmt: skip
-    assert tic("check", "r", "--at", workspace).returncode == 0
+    assert here("check", "r", "--at", workspace).returncode == 0
 
 
 def test_a_spool_that_hangs_delays_no_log(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.harness import tic
+from tests.e2e.harness import here, tic
 from tests.evidence.worldstore import WorldStore
 from tests.sources.test_smi import CLUSTER, gpu, text
 from tests.store.samples import NOON
@@ -177,7 +177,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (root / "tic.toml").open("a") as file:
         scored = {"scores_a": ["scores_a.jsonl", "../x"], "scores_b": ["scores_b.jsonl", "../y"]}
         file.write(toml("scored", {**GOOD, **scored}))
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     (store,) = root.glob(".tic/*/tic.duckdb")
     with duckdb.connect(str(store)) as con:  # what a comparison with a planted error leaves
         con.execute(

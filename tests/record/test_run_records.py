@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.harness import ROOT, ask, tic
+from tests.e2e.harness import ROOT, ask, here
 from tic_daemon.scan.events import At
 from tic_daemon.sources.recordfiles import RecordFiles
 from tic_daemon.store import united
@@ -52,7 +52,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in FILES.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     return root
 
 
@@ -147,15 +147,15 @@ def test_no_secret_is_stored_and_each_is_reported(job: Path) -> None:
         ("config_unreadable", "resolved_config.toml"),
     ]
     assert "trainer.wandb_api_key" in str(gaps[0][2]) and SECRET not in str(gaps)
-    assert tic("check", RUN, "--at", job, check=False).returncode == 0, "a secret is reported, and lowers no number"
+    assert here("check", RUN, "--at", job, check=False).returncode == 0, "a secret is reported, and lowers no number"
 
 
 def test_the_command(job: Path) -> None:
-    told = tic("record", RUN, "--at", job).stdout
+    told = here("record", RUN, "--at", job).stdout
     assert "launcher: 1" in told and "worker: 4" in told and "DISAGREE" in told and "wandb_api_key" in told
-    said = json.loads(tic("record", RUN, "--at", job, "--json").stdout)
+    said = json.loads(here("record", RUN, "--at", job, "--json").stdout)
     assert {row["field"]: row["value"] for row in said["fields"]}["rollout.tp"] == "4"
-    missing = tic("record", "nobody", "--at", job, check=False)
+    missing = here("record", "nobody", "--at", job, check=False)
     assert missing.returncode == 15 and RUN in missing.stderr
 
 
@@ -163,15 +163,15 @@ def test_a_file_that_changes_is_another_row_and_the_past_stays(job: Path, tmp_pa
     root = tmp_path / "job"
     shutil.copytree(job, root, copy_function=shutil.copy2)
     shutil.rmtree(root / ".tic")
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     (before,) = ask(store_of(root), "SELECT count(*), max(observed_at) FROM config_value")
     (root / "rank1.receipt.json").unlink()
     (root / "rank0.receipt.json").write_text(FILES["rank0.receipt.json"].replace("2.9.0", "2.10.0"))
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     assert record(root)["software.torch"]["value"] == "2.10.0"
     (after,) = ask(store_of(root), "SELECT count(*) FROM config_value")
-    assert after[0] == int(str(before[0])) + 4 + 1, (
-        "four values of the receipt that changed, one row for the one that is gone"
+    assert after[0] == int(str(before[0])) + 4 + 2 + 1, (
+        "four values of the receipt that changed, size and hash of its bytes, one row for the one that is gone"
     )
     with duckdb.connect(str(store_of(root)), read_only=True) as con:
         con.execute("SET VARIABLE as_of = ?", [before[1]])

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.e2e.harness import ROOT, Watcher, ask, once, tic, tui
+from tests.e2e.harness import ROOT, Watcher, ask, here, once, tui
 from tests.results.test_archive import CORPUS, manifest, put, sha
 from tic_daemon.store import united
 
@@ -58,7 +58,7 @@ def test_the_real_run_makes_sense(real: Path) -> None:
         (sum(json.loads(path.read_text())["valid_tokens"] for path in CORPUS.glob("*/manifest.json")),)
     ]
     # Its manifests do not say on which basis the numbers stand: no comparison of them has a verdict.
-    told = tic("check", "grpo-tiny-a", "--at", real, check=False)
+    told = here("check", "grpo-tiny-a", "--at", real, check=False)
     assert (
         told.returncode == 12
         and "12 comparisons without a verdict, the first of step 0: not shown: basis" in told.stdout
@@ -82,7 +82,7 @@ def test_spoilt_results_lower_the_run_and_the_next_start_reads_only_what_changed
         ("grpo-tiny-a", "index_missing", "INDEX.md"), ("stray", "manifest_malformed", "manifest.json"),
     ]  # fmt: skip
     assert ask(store, GAPS) == expected
-    told = tic("check", "grpo-tiny-a", "--at", root, check=False)
+    told = here("check", "grpo-tiny-a", "--at", root, check=False)
     # Comparisons without a verdict (12) come before gaps (14).
     assert told.returncode == 12 and "artifact_differs" in told.stdout and "step004" in told.stdout
     status = tui("status", root)
@@ -139,7 +139,7 @@ def test_killed_again_and_again_nothing_is_lost_or_told_twice(tmp_path: Path) ->
     watcher.start()
     time.sleep(2)
     watcher.stop()
-    tic("watch", "--once", root, "--state", watcher.state)
+    here("watch", "--once", root, "--state", watcher.state)
     store = watcher.store()
     assert ask(store, "SELECT state, count(*) FROM artifacts WHERE run_id = 'grpo-tiny-a' GROUP BY ALL") == [
         ("verified", 36)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import ask, tic, tui
+from tests.e2e.harness import ask, here, tui
 from tests.results.test_archive import CORPUS, OLD, World, manifest, put
 from tests.results.test_daemon_results import LOG, store_of
 from tic_daemon.results.reports import MAX_REPORTS, REST_S, Claim, _rounds_to
@@ -158,7 +158,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     manifest(
         root / "results" / "lonely", {"x": put(root / "results" / "lonely" / "x", b"x").read_bytes()}, run="lonely"
     )
-    tic("watch", "--once", root)
+    here("watch", "--once", root)
     return root
 
 
@@ -173,14 +173,14 @@ def test_a_record_whose_report_is_missing_or_another_is_a_gap(real: Path) -> Non
         ("grpo-tiny-a", "differs", "step005", "worker_raw.log"),
         ("grpo-tiny-a", "missing", "step003", "worker_raw.log"),
     ]
-    told = tic("check", "grpo-tiny-a", "--at", real, check=False)
+    told = here("check", "grpo-tiny-a", "--at", real, check=False)
     # 12: its comparisons have no verdict, which comes before a gap.
     assert told.returncode == 12 and "report_missing" in told.stdout and "14: " in told.stdout
 
 
 def test_reports_out_of_reach_are_no_gap(tmp_path: Path) -> None:
     shutil.copy(LOG, tmp_path / "worker_raw.log")
-    tic("watch", "--once", tmp_path)
+    here("watch", "--once", tmp_path)
     assert ask(store_of(tmp_path), "SELECT * FROM evidence_gaps") == []
     ((state, detail),) = ask(store_of(tmp_path), "SELECT state, detail FROM record_reports")
     assert state == "not reachable" and str(detail).startswith("12 reports that records name")
@@ -196,7 +196,7 @@ def test_results_without_a_log_make_a_run(real: Path) -> None:
         ("lonely", 1, "silent", 0, 0, False, True),
     ]
     assert ask(store, "SELECT attempt, mismatches, locked FROM attempts WHERE run_id = 'lonely'") == [(1, 0, False)]
-    told = tic("check", "lonely", "--at", real, check=False)
+    told = here("check", "lonely", "--at", real, check=False)
     assert told.returncode == 15 and "no mismatch record" in told.stdout and "no such run" not in told.stdout
     assert "lonely" in tui("status", str(real)).stdout
 
@@ -205,6 +205,6 @@ def test_a_restart_knows_the_reports_of_old_records(real: Path) -> None:
     """The log has not grown: only the store knows what its records named."""
     (real / "results" / "grpo-tiny-a" / "step007" / "manifest.json").unlink()
     shutil.copy(CORPUS / "step003" / "manifest.json", real / "results" / "grpo-tiny-a" / "step003" / "manifest.json")
-    tic("watch", "--once", real)
+    here("watch", "--once", real)
     rows = ask(store_of(real), "SELECT detail FROM evidence_gaps WHERE kind = 'report_missing'")
     assert len(rows) == 1 and "step007/manifest.json" in str(rows[0][0])
