@@ -27,7 +27,7 @@ demo: $(VENV)/.app
 	@$(BIN)/tic-tui demo
 
 test: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 	@$(MAKE) --no-print-directory wheel-test
 
 $(VENV)/.peers: $(VENV)/.dev

@@ -22,6 +22,8 @@ if not os.environ.get("TIC_THOROUGH"):
     settings.load_profile("the same each time")
 
 if sys.dont_write_bytecode:
+    # Each worker would compile and rewrite hundreds of files of tests anew, at eight seconds of a core.
+    sys.dont_write_bytecode = False
     # Hundreds of programs are started: each would compile a hundred modules, which an installed program never does.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault(
@@ -49,6 +51,13 @@ def _no_daemon_outlives_its_tests() -> Iterator[None]:
     yield
     if harness := sys.modules.get("tests.e2e.harness"):
         harness.end_all()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests may take their time: they are run beside other work, on machines of which nobody waits for them."""
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(1500))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
