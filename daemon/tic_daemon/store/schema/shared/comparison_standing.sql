@@ -74,6 +74,7 @@ found AS (
         OR (f.axis = 'time' AND p.lo_us <= f.hi AND p.hi_us >= f.lo))
     GROUP BY p.key
 ),
+doubted AS MATERIALIZED (SELECT * FROM i_doubted),
 -- What was wrong with the weights of an engine then, as for records (130_mismatches.sql).
 weighed AS (
     SELECT p.*, h.after_fault, coalesce(h.reported_late, false) OR coalesce(u.reported_late, false) AS reported_late,
@@ -98,7 +99,7 @@ SELECT key, run_id, hi_attempt AS attempt, lo_attempt,
          WHEN voided THEN 'step voided by a fault'
          ELSE coalesce(made_in, '') END AS why,
     run_id IN (SELECT run_id FROM i_place) AS known,
-    coalesce(run_id IN (SELECT run_id FROM i_doubted WHERE of_run)
-        OR EXISTS (SELECT 1 FROM i_doubted d WHERE NOT d.of_run AND d.run_id = weighed.run_id AND d.attempt BETWEEN weighed.lo_attempt AND weighed.hi_attempt),
-        EXISTS (SELECT 1 FROM i_doubted)) AS marked
+    coalesce(run_id IN (SELECT run_id FROM doubted WHERE of_run)
+        OR EXISTS (SELECT 1 FROM doubted d WHERE NOT d.of_run AND d.run_id = weighed.run_id AND d.attempt BETWEEN weighed.lo_attempt AND weighed.hi_attempt),
+        EXISTS (SELECT 1 FROM doubted)) AS marked
 FROM weighed

@@ -12,15 +12,6 @@ FROM newest c
 LEFT JOIN near n ON n.host = c.host AND n.path = CASE WHEN c.manifest <> '' THEN c.manifest ELSE c.side_a END
 CROSS JOIN sole o;
 
-CREATE OR REPLACE VIEW i_comparison_standing AS
-WITH made AS MATERIALIZED (
-    SELECT rec_id AS key, run_id, step, produced_a, produced_how_a, producer_host_a, producer_pid_a, produced_b, produced_how_b,
-        producer_host_b, producer_pid_b
-    FROM i_comparison
-),
--- include comparison_standing.sql
-;
-
 -- Each file as it looks now, if a manifest names it: whether the bytes that were compared are still the verified ones. The tables
 -- themselves are read: what a view over them costs to be planned is paid by each question.
 CREATE OR REPLACE VIEW i_artifact_now AS
@@ -61,7 +52,15 @@ marked_one AS MATERIALIZED (
     SELECT DISTINCT substr(target, 12) AS id FROM i_mark
     WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted AND starts_with(target, 'comparison:')
 ),
-standing AS MATERIALIZED (SELECT * FROM i_comparison_standing),
+one AS MATERIALIZED (SELECT * FROM i_comparison),
+standing AS MATERIALIZED (
+WITH made AS MATERIALIZED (
+    SELECT rec_id AS key, run_id, step, produced_a, produced_how_a, producer_host_a, producer_pid_a, produced_b, produced_how_b,
+        producer_host_b, producer_pid_b
+    FROM one
+),
+-- include comparison_standing.sql
+),
 -- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats, and one of
 -- what is declared and what manifests say of them.
 now AS MATERIALIZED (SELECT host, task, arg_max(content, rec_id) AS content FROM b_comparison_task WHERE content <> '' GROUP BY host, task),
@@ -81,7 +80,7 @@ told AS (
             CASE WHEN split_part(n.content, ':', 1) <> split_part(c.content, ':', 1) THEN 'its files are to be compared anew'
                 WHEN split_part(n.content, ':', 2) <> split_part(c.content, ':', 2) THEN 'what is said of it is another: it is to be judged anew'
                 END) AS changed
-    FROM i_comparison c
+    FROM one c
     JOIN standing s ON s.key = c.rec_id
     LEFT JOIN file a ON a.host = c.host AND a.path = c.side_a
     LEFT JOIN file b ON b.host = c.host AND b.path = c.side_b
