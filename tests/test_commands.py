@@ -209,3 +209,21 @@ def test_interfaces_of_the_kernel_are_no_logs(tmp_path: Path) -> None:
     assert "interface of the kernel" in left[str(tmp_path / "kmsg.log")]
     assert any(path.startswith("/proc/") for path in left)
     assert "/proc/kmsg" not in {one["path"] for one in json.loads(told)["followed"]}
+
+
+@pytest.mark.parametrize("program", ["tic_daemon", "tic_tui"])
+def test_a_program_asks_no_directory_for_pandas(program: str) -> None:
+    code = (
+        f"import sys; from {program} import cli; cli.main = lambda: 0; before = len(sys.meta_path)\n"
+        "try: cli.entry()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "import duckdb; seen = []\n"
+        "class Last:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, *_): seen.append(name)\n"
+        "sys.meta_path.append(Last())\n"
+        "assert duckdb.connect().execute('SELECT ?, ?', [1, 'x']).fetchall() == [(1, 'x')]\n"
+        "print(len(sys.meta_path) - before, [name for name in seen if name.startswith('pandas')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["2 []"], done.stderr

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from tic_daemon import __version__
+from tic_daemon import __version__, without
 from tic_daemon.errors import ConfigError, TicError
 from tic_tui import terminal
 
@@ -72,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """`tic-tui` as a process of its own. A reader may still be at work, in DuckDB, when its command ends."""
+    without.pandas()
     code = main()
     from tic_daemon.ending import leave_stuck_threads  # noqa: PLC0415 -- the first paint does not wait for it
 

@@ -41,7 +41,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from tic_daemon import __version__
+from tic_daemon import __version__, without
 from tic_daemon.errors import ConfigError, TicError
 from tic_daemon.output import complain, let_go_of_stdout, printable, say
 
@@ -163,6 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> NoReturn:
     """`tic-daemon` as a process of its own."""
+    without.pandas()
     code = main()
     from tic_daemon.ending import leave_stuck_threads  # noqa: PLC0415  loaded only when needed
 

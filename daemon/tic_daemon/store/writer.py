@@ -55,12 +55,12 @@ from tic_daemon.store.rows import (
 from tic_daemon.store.tick import Key, Looked, RemoteRow, Tick, load, looked, news, plan, touched, withdrawn
 from tic_daemon.store.upsert import (
     CHECKPOINT_INSERT,
-    CURSOR_UPSERT,
+    CURSORS,
     FAULT_FILE_INSERT,
     NUMBERED_INSERTS,
     REMOTE_INSERTS,
     SOURCE_CHANGE_INSERT,
-    SOURCE_UPSERT,
+    SOURCES,
 )
 
 __all__ = ["StoreFull", "Writer"]
@@ -401,14 +401,14 @@ class Writer:
         values = [batch.values_to_arrow(now) for batch in tick.batches.values()]
         inserts += [("INSERT INTO wandb_value SELECT * FROM _batch", table) for table in values if table is not None]
         for statement, rows in (
-            (SOURCE_UPSERT, tick.sources.values()),
             (SOURCE_CHANGE_INSERT, tick.changed),
-            (CURSOR_UPSERT, tick.cursors.values()),
             (CHECKPOINT_INSERT, beside.checkpoints.values()),
             (FAULT_FILE_INSERT, beside.fault_files.values()),
         ):
             if rows:
                 inserts.append((statement.sql, statement.table(rows, now)))
+        inserts += SOURCES.of(tick.sources, self._memory.sources, now)
+        inserts += CURSORS.of(tick.cursors, self._memory.cursors, now)
         con.execute("BEGIN")
         for sql, table in inserts:
             self._insert(sql, table)
