@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,9 +12,10 @@ import pytest
 from tests.ledger.made import BITWISE, sha
 from tests.ledger.test_gates import World
 from tic_daemon.ledger import criterion
-from tic_daemon.scan.events import At, Mismatch
+from tic_daemon.scan.events import At, EnvSeen, Mismatch
 from tic_daemon.store.comparison_rows import ComparisonRow
 from tic_daemon.store.proofs import ONE, Proofs, Through, proofs
+from tic_daemon.store.rows import ConfigRow, ResultFileRow
 
 LATER = datetime.now(UTC).replace(tzinfo=None) + timedelta(hours=1)
 BITS = criterion.parse(BITWISE.encode()).sha256
@@ -83,6 +85,61 @@ def test_a_number_that_is_not_shown_to_be_younger(world: World, make: Any) -> No
 )
 def test_what_is_judged_must_itself_be_younger(world: World, asked: Through) -> None:
     assert shown(world, asked).order == ""
+
+
+def start(name: str, value: str, stamp: datetime | None = LATER, *, utc: bool = True) -> Any:
+    """A line of the start record, and when it was printed."""
+    place = {"stamp": stamp, "stamp_utc": utc and stamp is not None}
+    return lambda at: EnvSeen(At(at.byte_offset, at.byte_length, at.line_no, **place), name, value, "tic.start")
+
+
+NEXT = LATER + timedelta(seconds=10)
+
+
+def test_a_start_record_that_names_the_hash_is_a_proof(world: World) -> None:
+    late = criterion.parse(f'{BITWISE}note = "never frozen"\n'.encode()).sha256
+    run = world.run(start("criterion_sha256", late), number("x", NEXT), run=f"r{uuid.uuid4().hex[:6]}")
+    order = shown(world, through(run, (NEXT, NEXT), criterion=late)).order
+    assert order == "the start record named it 10 s before the run's first number"
+    assert shown(world, through(run, (NEXT, NEXT), criterion=sha("another"))).order == ""
+    assert shown(world, through(run, (LATER, NEXT), criterion=late)).order == "", "a side was made before it"
+    assert shown(world, through("another run", (NEXT, NEXT), criterion=late)).order == ""
+
+
+def test_a_start_record_may_name_the_manifest_that_names_it(world: World) -> None:
+    late = criterion.parse(f'{BITWISE}note = "by the manifest"\n'.encode()).sha256
+    run = world.run(start("manifest_sha256", sha("m")), number("x", NEXT), run=f"r{uuid.uuid4().hex[:6]}")
+    asked = through(run, (NEXT, NEXT), criterion=late)
+    place = {"host": "node7", "root": "/jobs", "path": f"/jobs/{run}/manifest.json"}
+    row = ConfigRow(
+        **place,
+        run_hint=run,
+        kind="manifest",
+        side="launcher",
+        digest="d",
+        key="criterion_sha256",
+        name="criterion_sha256",
+        value=late,
+    )
+    world.writer.commit([], configs=[row])
+    assert shown(world, asked).order == "", "nothing shows that it is that manifest"
+    world.writer.commit([], results=[ResultFileRow(**place, kind="manifest", run=run, digest=sha("m"))])
+    assert shown(world, asked).order.startswith("the start record named it 10 s before")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        start("criterion_sha256", BITS, None), start("criterion_sha256", BITS, utc=False),
+        start("criterion_sha256", BITS, NEXT), start("criterion_sha256", BITS, NEXT - timedelta(seconds=1)),
+    ],
+    ids=["without a time", "without a zone", "at the first number", "within the clocks' margin"],
+)  # fmt: skip
+def test_a_start_record_that_is_not_shown_to_be_older(world: World, line: Any) -> None:
+    never = criterion.parse(f'{BITWISE}note = "never frozen, too"\n'.encode()).sha256
+    made = lambda at: replace(line(at), value=never)  # noqa: E731
+    run = world.run(made, number("x", NEXT), run=f"r{uuid.uuid4().hex[:6]}")
+    assert shown(world, through(run, (NEXT, NEXT), criterion=never)).order == ""
 
 
 def test_within_the_clocks_margin_nothing_is_shown(world: World) -> None:

@@ -21,6 +21,9 @@ FIELDS = '"object.model" = "tiny"\n"image.digest" = "7"\n"rollout.lifecycle" = "
 VALUES = {"r": (f32(-1, -2, -3), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
 OTHER = {"r": (f32(-1, -2, -3.5), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
 
+FAR = {"r": (f32(-1, -2, -90), mask(1, 1, 1)), "s": (f32(-0.5), mask(1))}
+STATES = "SELECT g.state FROM gates g JOIN candidates c ON c.candidate_id = g.candidate_id WHERE c.name = '{}'"
+
 
 class Job:
     """A workspace, and what is written into it."""
@@ -93,6 +96,7 @@ class Job:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_story(tmp_path: Path) -> None:
     job = Job(tmp_path)
     fields = ["--fields", str(tmp_path / "fields.toml")]
@@ -154,6 +158,62 @@ def test_the_story(tmp_path: Path) -> None:
     )
     kept = job.ask("SELECT run_id, label FROM ledger WHERE kind = 'evidence' ORDER BY seq")
     assert kept == [("base-1", ""), ("base-1", "PASS"), ("base-2", "PASS"), ("fp8-1", "FAIL")]
+
+    # It says that fp8 does not reach the zero update, with a closure: the parent's pass by the looser criterion carries over.
+    loose_sha = hashlib.sha256(loose.read_bytes()).hexdigest()
+    (tmp_path / "tic.toml").write_text('[compare]\ncriterion = "loose.toml"\n')
+    job.results("proof-2", FAR, plant="one number")
+    job.log("proof-2", "[mismatch] run=proof-2 step=1 k1=0.0")
+    job.watch()
+    job.log("base-3", "[mismatch] run=base-3 step=1 k1=0.0")
+    job.results("base-3", VALUES)
+    (tmp_path / "fields.toml").write_text(FIELDS)
+    job.spool("candidate", "declare", "base-3", "--name", "base", *fields)
+    job.watch()
+    assert job.ask(f"SELECT label FROM ledger WHERE run_id = 'base-3' AND criterion_id = '{loose_sha}'") == [("PASS",)]
+    assert job.cell("base")[0] == "pass"
+    (tmp_path / "closure.txt").write_text("the quantized layers are not on the path of a replay\n")
+    exempted = ["exempt", "fp8", "zero_update", "--from", "base", "--closure", str(tmp_path / "closure.txt")]
+    job.spool(*exempted, "--reason", "the replay reads master weights")
+    job.watch()
+    assert job.cell("fp8")[0] == "pass" and "the replay reads master weights" in job.cell("fp8")[2]
+
+    # A new image empties the current table; the ledger keeps all.
+    count = job.ask("SELECT count(*) FROM ledger WHERE kind = 'evidence'")
+    (tmp_path / "fields.toml").write_text(FIELDS.replace('"image.digest" = "7"', '"image.digest" = "8"'))
+    job.spool("candidate", "declare", "image-1", "--name", "image", *changed)
+    job.watch()
+    assert set(job.ask(STATES.format("image"))) == {("not run",)}
+    assert job.cell("image") == ("not run", True, "stale: image.digest changed: final image, overlay or native build")
+    assert job.ask("SELECT count(*) FROM ledger WHERE kind = 'evidence'") == count
+
+    # A fault in the middle of its run leaves inconclusive what was judged; so does a person's mark.
+    job.log("image-1", "[mismatch] run=image-1 step=1 k1=0.0")
+    job.results("image-1", VALUES)
+    job.watch()
+    assert job.cell("image")[0] == "pass"
+    with (tmp_path / "results" / "image-1" / "worker.log").open("a") as file:
+        file.write("[rank0]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered\n")
+    job.watch()
+    assert job.cell("image")[:2] == ("inconclusive", False) and job.cell("image")[2].startswith("locked: ")
+    assert job.cell("base")[0] == "pass"
+    assert cli.main(["mark", "base-3", "--reason", "the node was shared", "--at", str(tmp_path)]) == 0
+    job.watch()
+    assert job.cell("base") == ("inconclusive", False, "marked inconclusive")
+    assert job.cell("fp8")[0] == "not run", "what carried over is gone with it"
+
+    # The report says all of it.
+    for subject, words in (
+        ("base", ["pass", "inconclusive", "marked inconclusive", "base-2", "base-3"]),
+        ("fp8", ["bitwise: 1 of 4 valid tokens differ", "rollout.quantization", "the replay reads master weights"]),
+        ("image", ["locked", "image.digest", "image-1"]),
+        ("base-3", ["the node was shared", "marked inconclusive"]),
+    ):
+        target = tmp_path / "report.md"
+        kind = "run" if subject == "base-3" else "candidate"
+        cli.main(["report", subject, "--kind", kind, "--at", str(tmp_path), "-o", str(target), "--force"])
+        text = target.read_text()
+        assert [word for word in words if word not in text] == [], subject
 
     # Chain, receipts and artifacts hold; one changed byte of a dump does not.
     assert cli.main(["verify", str(tmp_path)]) == 0

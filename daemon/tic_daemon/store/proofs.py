@@ -1,7 +1,8 @@
 """What a store shows of a criterion, besides the hash in manifests: that it is older than the run's first number, and
 that it can fail.
 
-    order     its row in the ledger was there before the run's first number was made. All numbers of the run count, and
+    order     its row in the ledger was there before the run's first number was made, or a line of the run's start that
+              names its hash, or the hash of a manifest that does. All numbers of the run count, and
               each must show when it was made at the earliest: by its own time stamp, the stamp before it, or the
               receipt of its file. When something was read, or a file was written, shows nothing
     planted   a comparison of a planted error was judged FAIL by it, through one set of readers, types and comparator
@@ -34,6 +35,11 @@ WITH number AS (
 SELECT
     (SELECT min(frozen_at) FROM criteria WHERE criterion_id = $2) AS frozen_at,
     (SELECT min(replaced_at) FROM criteria WHERE criterion_id = $2) AS replaced_at,
+    (SELECT min(e.event_at + to_microseconds(b.stamp_res_us)) FROM env_pins e JOIN b_env_seen b ON b.rec_id = e.rec_id
+     WHERE e.run_id = $1 AND e.form = 'observed' AND ((e.name = 'criterion_sha256' AND e.value = $2)
+        OR (e.name = 'manifest_sha256' AND e.value IN (
+            SELECT m.digest FROM manifests m JOIN config_values v ON v.host = m.host AND v.path = m.path
+            WHERE v.name = 'criterion_sha256' AND lower(v.value) = $2)))) AS started_at,
     (SELECT margin_us FROM i_lock_setting) AS margin_us,
     (SELECT min(made_at) FROM number) AS first_at,
     (SELECT count(*) FROM number WHERE made_at IS NULL) AS timeless,
@@ -51,7 +57,8 @@ WHERE c.rule = 10 AND c.plant = '' AND c.host = ? GROUP BY c.task
 """
 """Tasks that wait for a planted error which was judged FAIL since, each with a comparison that shows it."""
 ALL: Final = """
-SELECT min(frozen_at), min(replaced_at), max(margin_us), min(first_at), sum(timeless)::BIGINT, min(planted) FROM part
+SELECT min(frozen_at), min(replaced_at), min(started_at), max(margin_us), min(first_at), sum(timeless)::BIGINT,
+    min(planted) FROM part
 """
 """Several stores as one."""
 
@@ -84,17 +91,19 @@ class Proofs:
 
 def proofs(row: Sequence[Any], through: Through) -> Proofs:
     """What a row of `ONE`, or of `ALL`, shows of what is judged now."""
-    frozen_at, replaced_at, margin_us, first_at, timeless, planted = row
+    frozen_at, replaced_at, started_at, margin_us, first_at, timeless, planted = row
     shown = f"comparison {planted}, a planted error, was judged FAIL by it" if planted else ""
     times = [*through.made, *([first_at] if first_at is not None else [])]
-    if frozen_at is None or timeless or not through.run or any(time is None for time in times):
+    known = [time for time in (frozen_at, started_at) if time is not None]
+    if not known or timeless or not through.run or any(time is None for time in times):
         return Proofs("", shown)
     first = min(time for time in times if time is not None)
-    seconds = (first - frozen_at).total_seconds()
+    seconds = (first - min(known)).total_seconds()
     governs = replaced_at is None or first < replaced_at
     if seconds * 1e6 <= (margin_us or 0) or not governs:
         return Proofs("", shown)
-    return Proofs(f"it was in the ledger {seconds:.0f} s before the run's first number", shown)
+    where = "the start record named it" if min(known) == started_at else "it was in the ledger"
+    return Proofs(f"{where} {seconds:.0f} s before the run's first number", shown)
 
 
 def asked(reader: Reader, through: Through) -> Proofs:
