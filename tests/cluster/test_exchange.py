@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from tic_daemon.store.file_reader import FileReader
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.offline import take_in_spool
 from tic_daemon.store.reader import open_reader
-from tic_daemon.store.rows import AttemptRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow
+from tic_daemon.store.rows import AttemptRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow, SourceDelta
 from tic_daemon.store.writer import Writer
 
 ORIGIN = "0123456789ab"
@@ -331,6 +332,26 @@ def test_order_and_repetition_of_lines_change_nothing(node: Callable[[str], Writ
     assert len(set(ids)) == 4
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
+    """One store for tests that write a run of their own each."""
+    with contextlib.closing(Writer.open(StoreLayout.find(tmp_path_factory.mktemp("shared"), host="node-a"))) as writer:
+        yield writer
+
+
+def own(writer: Writer, **changes: object) -> tuple[str, SourceDelta, RemoteFaultRow]:
+    """A new run of the shared store: its name, its log with a record, and a fault of it that another store told."""
+    number = next(NUMBERS)
+    run = f"r1.{number}"
+    record = replace(mismatch(0), run=run)
+    log = delta(record, name=f"{number}.log", offset=40, run_hint=run, run_how="config")
+    heard: dict[str, object] = {"run_id": run, "origin_rec_id": 1000 + number, "path": f"/logs/{number}.log", **changes}
+    return run, log, told(**heard)
+
+
+NUMBERS = itertools.count()
+
+
 @pytest.mark.parametrize(
     ("changes", "locked"),
     [
@@ -343,12 +364,11 @@ def test_order_and_repetition_of_lines_change_nothing(node: Callable[[str], Writ
         ({"lo_attempt": 2, "hi_attempt": 2, "known_attempts": 2}, False),  # of an attempt that is not declared here yet
     ],
 )
-def test_what_locks(node: Callable[[str], Writer], changes: dict[str, object], locked: bool) -> None:
-    writer = node("node-a")
-    row = told(**changes)
-    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], remote=[row])
-    assert ask(writer, "SELECT locked FROM attempts") == [(locked,)]
-    assert ask(writer, "SELECT admissibility = 'locked' FROM mismatches") == [(locked,)]
+def test_what_locks(shared: Writer, changes: dict[str, object], locked: bool) -> None:
+    run, log, heard = own(shared, **changes)
+    shared.commit([log], remote=[heard])
+    assert ask(shared, f"SELECT locked FROM attempts WHERE run_id = '{run}'") == [(locked,)]
+    assert ask(shared, f"SELECT admissibility = 'locked' FROM mismatches WHERE run_id = '{run}'") == [(locked,)]
 
 
 @pytest.mark.parametrize(
@@ -364,19 +384,21 @@ def test_what_locks(node: Callable[[str], Writer], changes: dict[str, object], l
     ],
 )
 def test_an_attempt_that_its_daemon_did_not_know_of(
-    node: Callable[[str], Writer],
+    shared: Writer,
     kind: str,
     from_time: datetime | None,
     after_s: int,
     cut: tuple[tuple[int, int, int], ...],
     reaches: bool,
 ) -> None:
-    writer = node("node-a")
-    attempt = AttemptRow("a2", "r1", kind, from_time, "again", "me", NOON + timedelta(seconds=after_s), "h", cut)
-    writer.commit([delta(mismatch(0), offset=40, run_hint="r1", run_how="config")], attempts=[attempt], remote=[told()])
-    assert ask(writer, "SELECT attempt, locked FROM attempts ORDER BY 1") == [(1, True), (2, reaches)]
-    writer.commit([], remote=[told(revision=2, known_attempts=2)])  # then it knows
-    assert ask(writer, "SELECT attempt, locked FROM attempts ORDER BY 1") == [(1, True), (2, False)]
+    run, log, heard = own(shared)
+    declared = NOON + timedelta(seconds=after_s)
+    attempt = AttemptRow(f"a2 of {run}", run, kind, from_time, "again", "me", declared, "h", cut)
+    shared.commit([log], attempts=[attempt], remote=[heard])
+    standing = f"SELECT attempt, locked FROM attempts WHERE run_id = '{run}' ORDER BY 1"
+    assert ask(shared, standing) == [(1, True), (2, reaches)]
+    shared.commit([], remote=[replace(heard, revision=2, known_attempts=2)])  # then it knows
+    assert ask(shared, standing) == [(1, True), (2, False)]
 
 
 def test_a_kernel_line_elsewhere_finds_the_run_whose_gpu_it_names(node: Callable[[str], Writer]) -> None:

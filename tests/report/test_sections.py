@@ -29,7 +29,11 @@ class Filled:
 
     def query(self, sql: str, params: Sequence[object] = (), **how: Any) -> Result:
         found = self._reader.query(sql, params, **how)
-        return found if found.rows and found.rows != [(0,)] else replace(found, rows=[tuple(VALUES[kind] for kind in found.types)])
+        return (
+            found
+            if found.rows and found.rows != [(0,)]
+            else replace(found, rows=[tuple(VALUES[kind] for kind in found.types)])
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
@@ -71,7 +75,9 @@ def test_gaps(filled: Moment) -> None:
 def test_faults(filled: Moment) -> None:
     text = told(faults.section(filled, "ghost"))
     assert "Attempt 3 is **locked** by 3 faults; shown as first: said, `said` in `said:3`" in text
-    assert "| after the fault: kept, and no evidence | 3 |" in text and "Which fault was first is undecided: said" in text
+    assert (
+        "| after the fault: kept, and no evidence | 3 |" in text and "Which fault was first is undecided: said" in text
+    )
     assert "### Files that a fault left" in text and "**locks**: said" in text
 
 
