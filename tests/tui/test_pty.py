@@ -79,7 +79,7 @@ def test_nothing_hostile_reaches_the_terminal(size: tuple[int, int]) -> None:
         ("\tj\r", "arm b"),
         ("\x7f", "[pairs]"),
         (">", "records 2 criteria"),
-        ("\r", "planted error"),
+        ("\r", "evidence › criterion"),
         ("\x7f", "[criteria and cases]"),
         ("G\r", "counterexample"),
         ("\x7f", "[criteria and cases]"),
