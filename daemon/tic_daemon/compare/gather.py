@@ -29,6 +29,7 @@ _LOW: Final = -700.0  # exp of what is not below keeps all its digits
 _HIGH: Final = 1.0
 _FIELD: Final = 16  # leading bits of one power of two: 11 of the exponent, 4 more
 _NORMAL: Final = 2.0**-1022
+_MANY: Final = 16  # sequences of a block: of more the runs are found together
 _LENGTHS: Final = 66  # of a distance in representable numbers, which has 65 bits at most
 
 
@@ -160,9 +161,7 @@ class Gathered:
         totals: list[float] = partial(gap, starts).tolist()
         self._partials["abs"] += totals
         self._partials["dd"] += [dot(d, d, begin, end) for begin, end in pairwise(edges)]
-        for (begin, end), peak in zip(pairwise(edges), peaks, strict=True):
-            if end > begin:
-                self.sums["d"].add(d[begin:end], peak, work)
+        self.sums["d"].add(d, max(peaks), work)  # exact, so that it may be added across sequences
         # abs(exp(b) - exp(a)) = exp(max(a, b)) * (1 - exp(-abs(d)))
         drop = np.expm1(np.negative(gap, out=work), out=work)
         larger = np.maximum(a, b, out=scratch.of("larger", size))
@@ -394,10 +393,13 @@ def _flagged(part: Block) -> Flags:
         firsts = np.where(sizes > 0, starts[:-1], -1).tolist()
     else:
         counts, firsts = per_sequence(differ, starts).tolist(), first_true(differ, starts).tolist()
-        runs = list(counts)
-        for place, (begin, end) in enumerate(pairwise(starts.tolist())):
-            if 0 < counts[place] < end - begin:
-                runs[place] = longest_run(differ[begin:end])
+        if len(sizes) > _MANY:
+            runs = longest_runs(differ, starts, None).tolist()
+        else:
+            runs = list(counts)
+            for place, (begin, end) in enumerate(pairwise(starts.tolist())):
+                if 0 < counts[place] < end - begin:
+                    runs[place] = longest_run(differ[begin:end])
     raw = runs if part.masks is None else longest_runs(differ, starts, part.positions).tolist()
     return counts, firsts, runs, raw
 
