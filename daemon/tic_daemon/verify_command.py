@@ -78,6 +78,8 @@ def _text(one: Found) -> list[str]:
         if one.unhashed:
             lines.append(f"  {one.unhashed} dumps were left out, and are known by their SHA-256")
     else:
+        if one.copy:
+            lines.append(f"  not the store itself: {one.copy}")
         if one.elsewhere:
             lines.append(f"  {one.elsewhere} files are not seen from this machine")
         if one.unhashed:

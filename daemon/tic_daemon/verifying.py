@@ -24,7 +24,7 @@ from tic_daemon.ledger.chain import NAMES, Walk
 from tic_daemon.results.safefile import GoneError, Hasher, RefusedError, open_inside
 from tic_daemon.store.layout import local_host
 from tic_daemon.store.ledger import LINK_NAMES, of_row
-from tic_daemon.store.reader import Reader, open_reader
+from tic_daemon.store.reader import Connection, Reader, open_reader
 
 if TYPE_CHECKING:
     from tic_daemon.store.layout import StoreLayout
@@ -82,6 +82,7 @@ class Found:
         head: the hash of the last row that holds. hashes: of all rows. digest: of a bundle, the SHA-256 of its
             statement.
         elsewhere: files of other machines; of a bundle, what could not be put into it, which `absent` names.
+        copy: why not the store itself was walked but what was published of it; "" if it was.
         unhashed: files of which no hash is known; of a bundle, dumps that were left out on purpose.
     """
 
@@ -94,6 +95,7 @@ class Found:
     elsewhere: int = 0
     unhashed: int = 0
     digest: str = ""
+    copy: str = ""
     absent: list[str] = field(default_factory=list)
     broken: int = 0
     breaks: list[Break] = field(default_factory=list)
@@ -107,11 +109,11 @@ class Found:
     @property
     def exit_code(self) -> ExitCode:
         """10 a chain that is broken, or a bundle that does not hold together, 14 files that are not as they were, 12
-        files that cannot be seen from here, 15 a store that cannot be read or holds nothing to verify."""
+        files or a store that cannot be seen from here, 15 a store that cannot be read or holds nothing to verify."""
         found = [_CODES[one.what] for one in self.breaks]
         if not (self.rows or self.files or self.elsewhere or self.breaks):
             found.append(ExitCode.NO_EVIDENCE)
-        if self.elsewhere and not found:
+        if (self.elsewhere or self.copy) and not found:
             found.append(ExitCode.INCONCLUSIVE)
         return worst(found)
 
@@ -158,6 +160,7 @@ def _walked(name: str, reach: str | Path) -> Found:
         return found
     try:
         wanted = [*_chain(reader, found), *_receipts(reader), *_artifacts(reader, found)]
+        _what_was_read(reader.connection(), found)
     except (TicError, ValueError, TypeError) as error:
         found.add(Break("store", name, f"it cannot be read: {getattr(error, 'what', None) or error}"))
         return found
@@ -165,6 +168,17 @@ def _walked(name: str, reach: str | Path) -> Found:
         reader.close()
     _files(wanted, found)
     return found
+
+
+def _what_was_read(told: Connection, found: Found) -> None:
+    """Whoever reads a store goes on with what was published when the store itself cannot be read. That is a copy, and a
+    copy that holds says nothing of what it was copied from."""
+    if told.kind != "snapshot":
+        return
+    of = f" of {told.data_at:%Y-%m-%d %H:%M:%S} UTC" if told.data_at is not None else ""
+    found.copy = f"{told.detail or 'its file is not here'}; walked is what was published{of}"
+    if told.unreadable:
+        found.add(Break("store", found.store, found.copy))
 
 
 def _chain(reader: Reader, found: Found) -> list[Wanted]:

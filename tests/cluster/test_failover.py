@@ -249,6 +249,7 @@ def test_a_file_that_cannot_be_opened_does_not_take_the_snapshot_away(
     assert store.ask() == "snapshot"
     told = store.reader.connection()
     assert (told.detail, told.hint) == ("the store has schema version 7 of an older program", "bring it forward")
+    assert told.unreadable
     store.opened.clear()
     for _ in range(5):
         time.sleep(0.03)  # each time owner.json is looked at
@@ -257,7 +258,8 @@ def test_a_file_that_cannot_be_opened_does_not_take_the_snapshot_away(
     store.refused = None
     os.utime(store.layout.published, (SINCE.timestamp(), SINCE.timestamp()))  # brought forward
     until(lambda: store.ask() == "file")
-    assert store.last["snapshot"].closed and store.reader.connection().detail == ""
+    told = store.reader.connection()
+    assert store.last["snapshot"].closed and told.detail == "" and not told.unreadable
     store.reader.close()
 
 

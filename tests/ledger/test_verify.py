@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -16,6 +17,8 @@ from tests.ledger.made import declared, entry, frozen, sha, store
 from tic_daemon import cli, verifying
 from tic_daemon.ledger.entries import artifact
 from tic_daemon.store.layout import StoreLayout, local_host
+from tic_daemon.store.publish import Publisher
+from tic_daemon.store.writer import Writer
 from tic_daemon.verifying import Found, verify
 
 Damage = Callable[[duckdb.DuckDBPyConnection], object]
@@ -136,6 +139,30 @@ def test_random_bytes_of_the_store(workspace: Path) -> None:
         with duckdb.connect(str(path), read_only=True) as con:
             assert con.execute("SELECT * FROM ledger_row ORDER BY seq").fetchall() == rows, at
     assert found_some > 2
+
+
+def test_a_copy_that_holds_says_nothing_of_the_store(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A store that cannot be opened is read from what was published of it; to walk that is not to walk the store."""
+    published(workspace)
+    path = database(workspace)
+    assert one(workspace).exit_code == 0
+    whole = path.read_bytes()
+    path.write_bytes(b"\0" * 4096 + whole[4096:])
+    found = one(workspace)
+    assert found.rows == 43 and found.exit_code == 15 and found.breaks[0].what == "store", found.breaks
+    assert "walked is what was published of 20" in found.breaks[0].why
+    path.unlink()
+    found = one(workspace)
+    assert (found.rows, found.breaks, found.exit_code) == (43, [], 12)
+    assert cli.main(["verify", str(workspace)]) == 12
+    assert "not the store itself: its file is not here; walked is what was published" in capsys.readouterr().out
+
+
+def published(workspace: Path) -> None:
+    """As a daemon leaves it that was killed: what it published is there beside its file."""
+    layout = StoreLayout.find(workspace)
+    with contextlib.closing(Writer.open(layout)) as writer:
+        assert Publisher(writer.reader_cursor, layout, lambda: 1).publish()
 
 
 def test_random_bytes_of_an_artifact(made: Path) -> None:

@@ -158,6 +158,9 @@ class FailoverReader:
         told = source.reader.connection()
         if source.kind == "snapshot" and trouble is not None:
             return replace(told, detail=trouble.what, hint=trouble.hint)
+        refused = self._refused
+        if refused is not None and source.kind == "snapshot" and self._written_at("file"):
+            return replace(told, detail=refused.error.what, hint=refused.error.hint, unreadable=True)
         lease = self._lease
         if source.kind == "snapshot" and lease is not None:
             what = f"pid {lease.pid} on {lease.host} ended without closing {self._layout.directory.name}"
@@ -165,7 +168,6 @@ class FailoverReader:
                 told, detail=f"{what}: what came after its last snapshot is not read",
                 hint=take_over_command(self._layout.state_dir) + f"   on {lease.host} reads the rest",
             )  # fmt: skip
-        refused = self._refused
         if refused is not None:
             return replace(told, detail=refused.error.what, hint=refused.error.hint)
         return told

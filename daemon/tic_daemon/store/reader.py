@@ -52,6 +52,7 @@ class Connection:
         data_at: naive UTC; of when the answers are, if that is not now: the moment of the snapshot.
         hint: what a person can do about `detail`, such as the `ssh -L` line; "" if nothing.
         stores: of kind `several`: how each store is reached.
+        unreadable: the store's file lies here, nobody writes it, and it cannot be read: `detail` says why.
     """
 
     kind: Literal["live", "file", "snapshot", "several"]
@@ -62,6 +63,7 @@ class Connection:
     data_at: datetime | None = None
     hint: str = ""
     stores: tuple[Connection, ...] = ()
+    unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
