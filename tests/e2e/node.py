@@ -8,6 +8,6 @@ import sys
 if __name__ == "__main__":
     host = sys.argv.pop(1)
     socket.gethostname = lambda: host
-    from tic_daemon.cli import main
+    from tic_daemon.cli import entry
 
-    sys.exit(main())
+    entry()
