@@ -140,12 +140,28 @@ class History:
         states = []
         for criterion in {one.criterion for _, one in here}:
             of_it = [self.state(one) for _, one in here if one.criterion == criterion]
-            states.append("fail" if "fail" in of_it else of_it[-1])
+            doubted = any(one.label == "FAIL" and self.marked(one.run) for _, one in here if one.criterion == criterion)
+            states.append("fail" if "fail" in of_it else "inconclusive" if doubted else of_it[-1])
         worst = next(state for state in ("fail", "inconclusive", "pass") if state in states)
+        if worst == "pass" and self._loosened(candidate, place) > newest:
+            worst = "inconclusive"
         lifecycle = next(needs for gate, cell, needs in CELLS if gate == place[0] and cell in (place[1], "*"))
         if worst == "pass" and lifecycle and self.candidates()[candidate].screening:
             worst = "inconclusive"
         return worst, False
+
+    def _loosened(self, candidate: str, place: tuple[str, str]) -> int:
+        """When the criterion of a failure was replaced there, or it failed by one that was."""
+        return max(
+            (
+                max(at, replaced)
+                for at, one in self.evidence()
+                for replaced, (old, _new) in self.of("replaced")
+                if one.candidate == candidate and one.label == "FAIL" and old == one.criterion
+                and self.place(one) == place and self.superseded_at(one.id) < 0
+            ),
+            default=-1,
+        )  # fmt: skip
 
     def cell(self, candidate: str, place: tuple[str, str]) -> tuple[str, bool, str | None]:
         """(state, stale, from whom it is carried)."""

@@ -224,6 +224,50 @@ def test_a_criterion_that_is_loosened_changes_no_verdict(world: World) -> None:
     assert world.ask("SELECT count(*) FROM evidence_current WHERE id = ?", [failed]) == [(0,)]
 
 
+def test_a_looser_criterion_makes_no_other_pass_stand_for_a_failure(world: World) -> None:
+    run = world.run()
+    own, strict, loose = (
+        world.candidate(run),
+        world.freeze(MAE.replace("0.1", "0.02")),
+        world.freeze(MAE.replace("0.1", "8.0")),
+    )
+    world.compare(run, "FAIL", strict)
+    world.compare(run, "PASS", world.freeze(MAE.replace("0.1", "0.3")))
+    world.say("replaced", criterion=strict, target=loose, reason="a budget is enough")
+    why = "it failed by a criterion that was replaced, and nothing newer passes"
+    assert world.cell(own, "zero_update/replay") == ("inconclusive", False, why)
+    world.compare(run, "FAIL", strict)
+    assert world.cell(own, "zero_update/replay") == ("inconclusive", False, why), (
+        "the run began before: it is judged by it still"
+    )
+    world.compare(run, "PASS", loose)
+    assert world.cell(own, "zero_update/replay")[0] == "pass"
+
+
+def test_what_is_said_of_a_failure_makes_no_other_pass_stand_for_it(world: World) -> None:
+    """A mark, or another purpose that its manifest tells afterwards."""
+    for mark in (True, False):
+        run, again = world.run(), world.run()
+        own, bits = world.candidate(run), world.freeze(BITWISE)
+        (body,) = world.ask("SELECT body FROM ledger WHERE kind = 'candidate' AND candidate_id = ?", [own])[0]
+        world.say("candidate", candidate=own, run_id=again, body=json.loads(body))
+        failed = world.compare(run, "FAIL", bits, name=f"first-{run}")
+        world.compare(again, "PASS", bits)
+        assert world.cell(own, "zero_update/replay")[0] == "fail"
+        if mark:
+            moment = datetime.now(UTC).replace(tzinfo=None)
+            row = MarkRow(uuid.uuid4().hex, run, None, "run", "", "inconclusive", "odd", "eve", moment, "h")
+            world.writer.commit([], marks=[row])
+        else:
+            world.compare(run, "FAIL", bits, name=f"first-{run}", intervention="eager")
+        why = "marked inconclusive" if mark else "intervention eager"
+        assert world.cell(own, "zero_update/replay") == ("inconclusive", False, why)
+        world.say("supersede", target=failed, reason="another image")
+        assert world.cell(own, "zero_update/replay")[:2] == ("not run", True)
+        world.compare(again, "PASS", bits)
+        assert world.cell(own, "zero_update/replay")[0] == "pass"
+
+
 def test_a_measurement_without_a_verdict_is_inconclusive(world: World) -> None:
     run = world.run()
     own = world.candidate(run)

@@ -108,9 +108,11 @@ def weight(run: Run, one: Compared) -> str:
 
 
 def consistency(run: Run) -> Lamp:
-    states, stale = [], False
+    states, stale, washed = [], False, False
     for one in run.compared:
         state = weight(run, one)
+        if state == "fail" and one.attempt == run.attempts and (one.superseded or one.criterion == REPLACED):
+            washed = True
         if not state or (one.criterion == REPLACED and not one.superseded):
             continue
         if one.superseded:
@@ -121,7 +123,8 @@ def consistency(run: Run) -> Lamp:
             states.append(state)
     for state in ("fail", "inconclusive", "pass"):
         if state in states:
-            return state, False
+            # Nothing of a run here is newer than what people said of it: no pass takes the place of a failure.
+            return ("not run", True) if state == "pass" and washed else (state, False)
     return "not run", stale
 
 
@@ -133,6 +136,8 @@ def quality(run: Run) -> Lamp:
         return "inconclusive", False
     if any(one.label == "FAIL" for one in current):
         return "fail", False
+    if current[-1].label == "PASS" and any(one.label == "FAIL" and one.superseded for one in run.scores):
+        return "not run", True
     return ("pass" if current[-1].label == "PASS" else "inconclusive"), False
 
 
@@ -352,6 +357,75 @@ def test_one_lamp_stands_for_no_other(writer: Writer) -> None:
     for run, own in (("ended", "execution"), ("agreed", "consistency"), ("scored", "quality")):
         for lamp in ("execution", "consistency", "quality"):
             assert found[run, lamp] == ("pass" if lamp == own else "not run", False)
+
+
+def test_a_word_about_a_failure_makes_no_earlier_pass_of_it(writer: Writer) -> None:
+    """What was superseded, or judged by a criterion that was replaced; newer evidence passes. A mark of the other arm likewise."""
+    runs = [
+        Run("washed", compared=[Compared("FAIL", attempt=1, superseded=True), Compared(attempt=1)]),
+        Run("eased", compared=[Compared("FAIL", attempt=1, criterion=REPLACED), Compared(attempt=1)]),
+        Run("rescored", scores=[Score("FAIL", superseded=True), Score()]),
+    ]
+    put(writer, [*runs, Run("arm")])
+    found = lamps(writer, runs)
+    assert (
+        found["washed", "consistency"]
+        == found["eased", "consistency"]
+        == found["rescored", "quality"]
+        == ("not run", True)
+    )
+    for run in runs[:2]:
+        row = comparison(run, 7, Compared(attempt=1))
+        place: dict[str, Any] = {
+            "host": "node7",
+            "root": "/jobs",
+            "manifest": "/m.json",
+            "run": run.name,
+            "state": "verified",
+        }
+        files = [ArtifactRow(path=path, sha256=row.sha256_a, **place) for path in (row.side_a, row.side_b)]
+        writer.commit([], compared=[row], results=files)
+    told = [
+        entry(
+            "evidence",
+            9,
+            id="ev-rescored-9",
+            candidate=sha("c"),
+            run_id="rescored",
+            target="p",
+            label="PASS",
+            reason="said",
+            criterion=SCORE,
+        )
+    ]
+    for number, label in enumerate(("FAIL", "PASS")):
+        body = {"of": ["scored-b"], "runs": ["scored-b", *(["arm"] if label == "FAIL" else [])]}
+        told.append(
+            entry(
+                "evidence",
+                number,
+                id=f"ev-b-{number}",
+                candidate=sha("c"),
+                run_id="scored-b",
+                target=f"p{number}",
+                label=label,
+                reason="said",
+                criterion=SCORE,
+                body=body,
+            )
+        )
+    put(writer, [Run("scored-b")])
+    writer.commit([], ledger=told)
+    found = lamps(writer, [*runs, Run("scored-b")])
+    assert (
+        found["washed", "consistency"]
+        == found["eased", "consistency"]
+        == found["rescored", "quality"]
+        == ("pass", False)
+    )
+    assert found["scored-b", "quality"] == ("fail", False)
+    writer.commit([], marks=[MarkRow("m-arm", "arm", None, "run", "", "inconclusive", "r", "me", NOW, "h")])
+    assert lamps(writer, [Run("scored-b")])["scored-b", "quality"] == ("inconclusive", False)
 
 
 def test_what_was_not_known_then_is_not_there(writer: Writer) -> None:

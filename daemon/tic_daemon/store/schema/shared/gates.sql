@@ -1,5 +1,6 @@
 -- Reads views ledger, criteria and evidence_current, of one store or of several united.
 -- A cell's own evidence counts first: FAIL until it is superseded, else the newest by each criterion, and the worst of the criteria.
+-- What a person says of a FAIL (a mark, another criterion, another purpose) takes it away and makes no earlier PASS one.
 WITH RECURSIVE candidate AS MATERIALIZED (
     SELECT candidate_id, nullif(target, '') AS parent_id, coalesce(lower(trim(body->>'$.fields."rollout.lifecycle"')) = 'none', false) AS screening,
         coalesce(from_json(body->'$.stale', '[["VARCHAR"]]'), []) AS stale
@@ -25,7 +26,7 @@ fixed AS (
 judged AS MATERIALIZED (
     SELECT l.id, l.candidate_id, coalesce(nullif(l.gate, ''), c.gate) AS gate,
         CASE WHEN l.gate <> '' THEN l.cell WHEN c.gate = 'per_version' THEN l.policy ELSE c.cell END AS cell,
-        c.replaced_by IS NOT NULL AS historical, l.observed_at
+        c.replaced_by IS NOT NULL AS historical, l.observed_at, l.label, l.criterion_id
     FROM ledger l LEFT JOIN criteria c ON c.criterion_id = l.criterion_id
     WHERE l.kind = 'evidence' AND (l.gate <> '' OR (c.gate IS NOT NULL AND (c.gate <> 'per_version' OR l.policy <> '')))
 ),
@@ -34,12 +35,25 @@ superseded AS (
     SELECT j.candidate_id, j.gate, j.cell, max(greatest(s.observed_at, j.observed_at)) AS last_at, arg_max(s.reason, (s.said_at, s.id)) AS why
     FROM judged j JOIN ledger s ON s.kind = 'supersede' AND s.target = j.id GROUP BY ALL
 ),
+-- When the criterion of a failure was replaced, or it was judged by one that was.
+loosened AS (
+    SELECT j.candidate_id, j.gate, j.cell, max(greatest(s.observed_at, j.observed_at)) AS last_at
+    FROM judged j JOIN ledger s ON s.kind = 'replaced' AND s.criterion_id = j.criterion_id
+    WHERE j.label = 'FAIL' AND j.id NOT IN (SELECT target FROM ledger WHERE kind = 'supersede') GROUP BY ALL
+),
+told AS (
+    SELECT *, state = 'inconclusive' AND label = 'FAIL'
+        AND (reason = 'marked inconclusive' OR starts_with(reason, 'intervention ') OR starts_with(reason, 'scope ')) AS talked_away
+    FROM evidence_current WHERE gate IS NOT NULL AND cell IS NOT NULL
+),
 item AS (
     SELECT candidate_id, gate, cell, criterion_id, max(observed_at) AS last_at, count(*) AS pieces,
-        CASE WHEN bool_or(state = 'fail') THEN 'fail' ELSE arg_max(state, (said_at, id)) END AS state,
-        coalesce(arg_max(id, (said_at, id)) FILTER (WHERE state = 'fail'), arg_max(id, (said_at, id))) AS evidence_id,
-        coalesce(arg_max(reason, (said_at, id)) FILTER (WHERE state = 'fail'), arg_max(reason, (said_at, id))) AS reason
-    FROM evidence_current WHERE gate IS NOT NULL AND cell IS NOT NULL GROUP BY ALL
+        CASE WHEN bool_or(state = 'fail') THEN 'fail' WHEN bool_or(talked_away) THEN 'inconclusive' ELSE arg_max(state, (said_at, id)) END AS state,
+        coalesce(arg_max(id, (said_at, id)) FILTER (WHERE state = 'fail'), arg_max(id, (said_at, id)) FILTER (WHERE talked_away),
+            arg_max(id, (said_at, id))) AS evidence_id,
+        coalesce(arg_max(reason, (said_at, id)) FILTER (WHERE state = 'fail'), arg_max(reason, (said_at, id)) FILTER (WHERE talked_away),
+            arg_max(reason, (said_at, id))) AS reason
+    FROM told GROUP BY ALL
 ),
 ranked AS (SELECT *, CASE state WHEN 'fail' THEN 3 WHEN 'inconclusive' THEN 2 ELSE 1 END AS rank FROM item),
 own AS (
@@ -58,12 +72,14 @@ place AS MATERIALIZED (
 stood AS MATERIALIZED (
     SELECT p.*, c.parent_id, o.pieces, o.evidence_id, s.last_at IS NOT NULL AND coalesce(s.last_at >= o.last_at, true) AS replaced, s.why AS replaced_because,
         CASE WHEN s.last_at IS NOT NULL AND coalesce(s.last_at >= o.last_at, true) THEN NULL
-             WHEN o.state = 'pass' AND p.lifecycle AND c.screening THEN 'inconclusive' ELSE o.state END AS state,
-        CASE WHEN o.state = 'pass' AND p.lifecycle AND c.screening THEN 'for screening only: ' || o.reason ELSE o.reason END AS reason
+             WHEN o.state = 'pass' AND (w.last_at >= o.last_at OR (p.lifecycle AND c.screening)) THEN 'inconclusive' ELSE o.state END AS state,
+        CASE WHEN o.state = 'pass' AND w.last_at >= o.last_at THEN 'it failed by a criterion that was replaced, and nothing newer passes'
+             WHEN o.state = 'pass' AND p.lifecycle AND c.screening THEN 'for screening only: ' || o.reason ELSE o.reason END AS reason
     FROM place p
     JOIN candidate c ON c.candidate_id = p.candidate_id
     LEFT JOIN own o ON o.candidate_id = p.candidate_id AND o.gate = p.gate AND o.cell = p.cell
     LEFT JOIN superseded s ON s.candidate_id = p.candidate_id AND s.gate = p.gate AND s.cell = p.cell
+    LEFT JOIN loosened w ON w.candidate_id = p.candidate_id AND w.gate = p.gate AND w.cell = p.cell
 ),
 -- A pass carries over from a parent, or one above it, that has it by its own evidence and with the lifecycle of a run.
 exempted AS (
