@@ -312,8 +312,9 @@ def test_zeros_count_once_they_are_proved() -> None:
     assert "placeholder" in run(a, b)[1], "each side needs its own"
     _meta(b, **proofs)
     assert "placeholder" not in run(a, b)[1]
-    _meta(b, **{**proofs, "hook_count": 0})
-    assert "placeholder" in run(a, b)[1]
+    for lacking in ({"hook_count": 0}, *({name: None} for name in proofs)):
+        _meta(b, **{**proofs, **lacking})
+        assert "placeholder" in run(a, b)[1], lacking
 
 
 def test_declarations_never_override_a_manifest() -> None:

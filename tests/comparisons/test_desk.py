@@ -273,6 +273,57 @@ def test_a_criterions_verdict_is_not_judged_by_another_one(tmp_path: Path) -> No
     bench.close()
 
 
+def test_what_waits_for_a_planted_error_is_judged_once_that_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Mean differences by hand: 0.5 / 5, and of the planted ones 0.5 / 5 and 87 / 5; the criterion asks for 0.5."""
+    criterion = tmp_path / "criterion.toml"
+    criterion.write_text('metric = "logprob_mae"\nat_most = 0.5\n')
+    bench = Bench(tmp_path / "w", compare=CompareConfig(criterion=criterion))
+    names = (
+        "task", "id", "plant", "label", "rule", "criterion", "criterion_metric", "reader_a", "reader_b", "dtype_a", "dtype_b", "comparator", "host",
+    )  # fmt: skip
+
+    def store() -> duckdb.DuckDBPyConnection:
+        con = duckdb.connect()
+        con.execute(f"CREATE TABLE i_comparison ({', '.join(f'{name} VARCHAR' for name in names)})")
+        for row in compared(bench.rows):
+            con.execute(
+                f"INSERT INTO i_comparison VALUES ({', '.join('?' * len(names))})",
+                [str(getattr(row, name)) for name in names],
+            )
+        return con
+
+    def standing(_desk: Desk, _where: Any) -> Any:
+        found = [row for row in compared(bench.rows) if row.plant and row.label == "FAIL"]
+        return Standing.CLEAR, "", "it was frozen before", "a planted error" if found else ""
+
+    monkeypatch.setattr(bench, "_no_store", store)
+    monkeypatch.setattr(Desk, "_standing", standing)
+    said = {"basis": "raw", "policy_version": "7", "input_sha256": "ab"}
+
+    def plant(number: int, values: dict[str, list[float]]) -> None:
+        listed = [{"a": "rollout.pt", "b": "trainer.pt", "plant": "one number"}]
+        step(bench.root, number, {"rollout.pt": dump(SIDE), "trainer.pt": dump(values)}, comparisons=listed, **said)
+
+    step(bench.root, 0, PAIR, **said)
+    (waits,) = compared(bench.compare())
+    assert (waits.label, waits.rule) == ("", 10), waits.reason
+    plant(1, OTHER)
+    assert [(row.step, row.label) for row in compared(bench.compare())] == [(1, "INVALID")], "one that is not found"
+    far = {**SIDE, "r1": [-1.0, -2.0, -90.0]}
+    plant(2, far)
+    found, judged = compared(bench.compare())
+    assert (found.step, found.label, found.rule) == (2, "FAIL", 11)
+    assert (judged.step, judged.label, judged.rule) == (0, "PASS", 11)
+    assert judged.task == waits.task and judged.id != waits.id, "a row of its own: the old one stays"
+    plant(3, far)
+    assert [(row.step, row.label) for row in compared(bench.compare())] == [(3, "FAIL")], "and once"
+    bench.again()
+    assert bench.compare() == [], "nor after a restart"
+    bench.close()
+
+
 def test_a_verdict_hangs_on_what_manifests_say_and_on_what_is_declared(tmp_path: Path) -> None:
     criterion = tmp_path / "criterion.toml"
     criterion.write_text('metric = "logprob_mae"\nat_most = 0.5\n')

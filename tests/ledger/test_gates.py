@@ -214,6 +214,35 @@ def test_each_criterion_of_a_cell_must_pass(world: World) -> None:
     assert world.cell(own, "zero_update/replay")[0] == "fail"
 
 
+def test_a_gate_passes_only_if_each_of_its_cells_does(world: World) -> None:
+    run = world.run()
+    own = world.candidate(run)
+    cells = (("repeat", "repeatability"), ("forward", "cross_stack"), ("gradients", "training_loop"))
+    told = []
+    for cell, goal in cells:
+        text = f'metric = "bitwise"\ngoal = "{goal}"\ngate = "module"\ncell = "{cell}"\n'
+        last = world.freeze(text)
+        world.compare(run, "PASS", last, goal=goal)
+        told += world.ask("SELECT DISTINCT gate_state FROM gates WHERE candidate_id = ? AND gate = 'module'", [own])
+    assert told == [("not run",), ("not run",), ("pass",)]
+    for label, state in (("", "inconclusive"), ("FAIL", "fail")):
+        world.compare(run, label, last, goal="training_loop")
+        assert world.ask("SELECT DISTINCT gate_state FROM gates WHERE candidate_id = ? AND gate = 'module'", [own]) == [
+            (state,)
+        ]
+
+
+def test_a_baseline_without_a_reviewer_is_pending_review(world: World) -> None:
+    own, name = world.candidate(world.run()), uuid.uuid4().hex
+    asked = "SELECT state, reviewer, reviewed_at IS NOT NULL FROM baselines WHERE name = ?"
+    for reviewer, row in (
+        ("", ("pending review", None, False)), ("eve", ("reviewed", "eve", True)), ("", ("pending review", None, False)),
+    ):  # fmt: skip
+        body = {"name": name, **({"reviewer": reviewer} if reviewer else {})}
+        world.say("baseline", candidate=own, body=body)
+        assert world.ask(asked, [name]) == [row], "what is said anew is reviewed anew"
+
+
 def test_a_criterion_that_is_loosened_changes_no_verdict(world: World) -> None:
     run = world.run()
     own, strict, loose = world.candidate(run), world.freeze(MAE.replace("0.1", "0.01")), world.freeze(LOOSE)
@@ -299,14 +328,15 @@ def test_a_fault_leaves_inconclusive_whatever_was_judged(world: World) -> None:
 
 def test_people_only_lower(world: World) -> None:
     run = world.run()
-    own = world.candidate(run)
-    world.compare(run, "PASS", world.freeze(BITWISE))
+    own, name = world.candidate(run), uuid.uuid4().hex[:16]
+    world.compare(run, "PASS", world.freeze(BITWISE), name=name)
     moment = datetime.now(UTC).replace(tzinfo=None)
-    mark = MarkRow(uuid.uuid4().hex, run, None, "run", "", "inconclusive", "odd", "eve", moment, "h")
-    world.writer.commit([], marks=[mark])
-    assert world.cell(own, "zero_update/replay") == ("inconclusive", False, "marked inconclusive")
-    world.writer.commit([], marks=[replace(mark, id=uuid.uuid4().hex, verdict="retract", target=mark.id)])
-    assert world.cell(own, "zero_update/replay")[0] == "pass"
+    for scope, target in (("run", ""), ("record", f"comparison:{name}")):
+        mark = MarkRow(uuid.uuid4().hex, run, None, scope, target, "inconclusive", "odd", "eve", moment, "h")
+        world.writer.commit([], marks=[mark])
+        assert world.cell(own, "zero_update/replay") == ("inconclusive", False, "marked inconclusive")
+        world.writer.commit([], marks=[replace(mark, id=uuid.uuid4().hex, verdict="retract", target=mark.id)])
+        assert world.cell(own, "zero_update/replay")[0] == "pass"
 
 
 def test_what_is_no_evidence_as_a_comparison_is_none_here(world: World) -> None:
@@ -320,6 +350,10 @@ def test_what_is_no_evidence_as_a_comparison_is_none_here(world: World) -> None:
     ):
         world.compare(run, "PASS", bits, **changes)
         assert world.cell(own, "zero_update/replay") == ("inconclusive", False, cause)
+    unread = f"run-{uuid.uuid4().hex[:8]}"
+    other = world.candidate(unread)
+    world.compare(unread, "PASS", bits)
+    assert world.cell(other, "zero_update/replay") == ("inconclusive", False, "no log of its run was read")
 
 
 def test_a_clock_that_is_wrong_does_not_wash_a_failure_away(world: World) -> None:
@@ -344,13 +378,15 @@ def test_a_file_that_changes_takes_a_pass_away_and_no_failure(world: World) -> N
     run = world.run()
     own = world.candidate(run)
     places = {"host": "node7", "root": "/jobs", "manifest": "/jobs/m.json", "run": run, "state": "changed", "why": "x"}
-    for text, label, state in ((BITWISE, "PASS", "inconclusive"), (MODULE, "FAIL", "fail")):
+    for text, cell, label, side, told in (
+        (BITWISE, "zero_update/replay", "PASS", "side_a", ("inconclusive", False, "file A is changed since")),
+        (VERSIONS, "per_version/1", "PASS", "side_b", ("inconclusive", False, "file B is changed since")),
+        (MODULE, "module/forward", "FAIL", "side_a", ("fail", False, "said FAIL")),
+    ):
         path = f"/jobs/{uuid.uuid4().hex}"
-        world.compare(run, label, world.freeze(text), side_a=path)
+        world.compare(run, label, world.freeze(text), **{side: path})
         world.writer.commit([], results=[ArtifactRow(path=path, sha256=sha("other"), kept_sha256=sha("x"), **places)])
-        cell = "zero_update/replay" if text == BITWISE else "module/forward"
-        assert world.cell(own, cell)[0] == state
-    assert world.cell(own, "zero_update/replay")[2] == "file A is changed since"
+        assert world.cell(own, cell) == told
 
 
 def test_a_manifest_that_is_written_anew_takes_a_pass_away_and_no_failure(world: World) -> None:

@@ -14,7 +14,7 @@ from tests.ledger.test_gates import World, compared, cuda
 from tests.store.samples import source
 from tic_daemon import cli
 from tic_daemon.record import flat
-from tic_daemon.scan.events import At
+from tic_daemon.scan.events import At, Fault
 from tic_daemon.store.reader import open_reader
 from tic_daemon.store.rows import ArtifactRow, ConfigRow, CursorRow, SourceDelta
 from tic_daemon.wandb.events import WandbRun
@@ -63,6 +63,13 @@ def test_only_an_exit_code_says_that_a_run_ended_well(world: World) -> None:
     assert world.ask(asked, [failed]) == [(None,)], "which plane it lies on, an exit code does not tell"
     world.run(cuda, run=run)
     assert world.cell(own, "acceptance/clean_exit") == ("inconclusive", False, "locked: a fault stands before it")
+    third = world.run()
+    unclean = world.candidate(third)
+    ended(world, third, 0)
+    world.run(lambda at: Fault(at, "proc.fatal_python", "confirmed", text="Fatal Python error: Aborted"), run=third)
+    assert world.cell(unclean, "acceptance/clean_exit") == (
+        "inconclusive", False, "fault: attempt 1 ended with exit code 0",
+    )  # fmt: skip
 
 
 def test_a_run_of_fixed_weights_passes_no_clean_exit(world: World) -> None:

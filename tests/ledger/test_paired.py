@@ -9,14 +9,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from tests.ledger.made import sha
 from tests.ledger.test_story import Job
 from tests.record.test_pairs import Run, toml
 from tic_daemon.evidence.judge import Bound
 from tic_daemon.evidence.labels import Label
 from tic_daemon.ledger import criterion
 from tic_daemon.ledger.paired import Measured, verdict
+from tic_daemon.store import paired
 
 RATIO = Bound("pair_ratio", at_least=0.85)
 GOOD = Measured("measured", "", 0.9, -5.0, (0.9, 0.9), (-5.0, -5.0), "", older=True, proved=True)
@@ -57,6 +60,65 @@ def test_what_must_be_shown_comes_before_the_bound() -> None:
 def test_a_criterion_of_a_pair_names_its_key_and_its_cell(text: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         criterion.parse(text.encode())
+
+
+BASE, OWN = sha("base"), sha("own")
+FROZEN = datetime(2026, 11, 30, 12, 0, 0)
+"""Two runs an arm: a1 and a2 are of the reviewed baseline, b1 and b2 of the candidate, s1 and s2 are slowed down."""
+SHOWN = f"""
+CREATE TABLE i_lock_setting AS SELECT 2000000 AS margin_us;
+CREATE TABLE criteria AS SELECT 'c' AS criterion_id, 'performance' AS cell, 'k' AS key, 'pair_ratio' AS metric, NULL::DOUBLE AS at_most,
+    0.85::DOUBLE AS at_least, TIMESTAMP '{FROZEN}' AS frozen_at, 'in force' AS state;
+CREATE TABLE pair_declarations AS SELECT * FROM (VALUES ('bi', ['a1', 'a2'], ['b1', 'b2'], 'bl', ''), ('slowed', ['a1', 'a2'], ['s1', 's2'], 'bl', 'a sleep'))
+    v(pair, a, b, baseline, plant);
+CREATE TABLE pair_values AS SELECT v.*, 'performance' AS cell, 'k' AS key, 'measured' AS state, '' AS reason, -1.0 AS median_difference,
+    median_ratio AS ratio, -1.0 AS difference, unnest([1, 2]) AS position FROM (VALUES ('bi', 0.9), ('slowed', 0.5)) v(pair, median_ratio);
+CREATE TABLE arm_facts AS SELECT unnest(['a1', 'a2', 'b1', 'b2', 's1', 's2']) AS run_id, 'metric' AS fact, TIMESTAMP '{FROZEN}' + INTERVAL 3 SECOND AS until_at;
+CREATE TABLE ledger_row AS SELECT 'candidate' AS kind, *, '' AS label, '' AS criterion
+    FROM (VALUES ('a1', '{BASE}', 1), ('a2', '{BASE}', 2), ('b1', '{OWN}', 3), ('b2', '{OWN}', 4)) v(run_id, candidate, seq);
+CREATE TABLE baselines AS SELECT 'bl' AS name, '{BASE}' AS candidate_id, 'reviewed' AS state;
+"""
+ORDER = "nothing shows the criterion to be older than the first number"
+UNPROVED = "pending re-check: no planted error was judged FAIL by it"
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "planted", "label", "why"),
+    [
+        ("", ["FAIL"], "PASS", "median ratio 0.9 of pairs 0.9, 0.9; criterion at least 0.85"),
+        ("UPDATE criteria SET frozen_at = frozen_at + INTERVAL 1 HOUR", [], "", ORDER),
+        ("UPDATE arm_facts SET until_at = until_at - INTERVAL 2 SECOND WHERE run_id = 'b2'", ["FAIL"], "", ORDER),
+        ("INSERT INTO arm_facts VALUES ('b1', 'metric', NULL)", ["FAIL"], "", ORDER),
+        ("DELETE FROM arm_facts WHERE run_id = 'b2'", ["FAIL"], "", ORDER),
+        ("DELETE FROM pair_declarations WHERE plant <> ''", [], "", UNPROVED),
+        ("UPDATE pair_values SET median_ratio = 0.95 WHERE pair = 'slowed'", ["PASS"], "", UNPROVED),
+        ("UPDATE arm_facts SET until_at = until_at - INTERVAL 1 DAY WHERE run_id = 's1'", [], "", UNPROVED),
+        (
+            "DELETE FROM pair_declarations WHERE plant <> ''; INSERT INTO ledger_row VALUES ('planted', '', '', 5, 'FAIL', 'c')",
+            [], "PASS", "median ratio 0.9 of pairs 0.9, 0.9; criterion at least 0.85",
+        ),
+        (
+            "DELETE FROM pair_declarations WHERE plant <> ''; INSERT INTO ledger_row VALUES ('planted', '', '', 5, 'FAIL', 'another')",
+            [], "", UNPROVED,
+        ),
+        ("UPDATE baselines SET state = 'pending review'", [], "", "pending re-check: baseline bl is pending review"),
+        ("UPDATE baselines SET name = 'x'", [], "", "pending re-check: baseline bl is not in the ledger"),
+        ("UPDATE pair_declarations SET baseline = ''", [], "", "pending re-check: the pair names no baseline"),
+        (
+            f"UPDATE ledger_row SET candidate = '{OWN}' WHERE run_id = 'a2'",
+            [], "", "pending re-check: nothing shows that a2 is of baseline bl",
+        ),
+        ("UPDATE criteria SET state = 'historical'", [], None, ""),
+        (f"UPDATE ledger_row SET candidate = '{BASE}' WHERE run_id = 'b2'", ["FAIL"], None, ""),
+    ],
+)  # fmt: skip
+def test_what_the_store_must_show_of_a_pair(otherwise: str, planted: list[str], label: str | None, why: str) -> None:
+    with duckdb.connect() as con:
+        con.execute(SHOWN + otherwise)
+        rows = paired.entries(con, "h", FROZEN)
+    assert [row.label for row in rows if row.kind == "planted"] == planted
+    told = [(row.candidate, row.run_id, row.cell, row.label, row.reason) for row in rows if row.kind == "evidence"]
+    assert told == ([] if label is None else [(OWN, "b1", "performance", label, why)])
 
 
 def arm(minute: int, *, bi: bool, speed: float, acc: float) -> Run:
