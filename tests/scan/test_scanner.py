@@ -527,6 +527,8 @@ TAILS = (
     "% 3%|#|",
     "}",
     " [rank1]: x",
+    " classification=defect[1]",
+    " classification=unknownstep:3 - a:1",
 )
 
 

@@ -456,6 +456,7 @@ def _is_one(line: str) -> bool:
         line[0] in _JSON_OR_DIGIT
         or (line[-1] == "}" and '{"' in line)
         or line.find("[rank", 1) >= 0
+        or (" classification=" in line and _GLUED(line) is not None)
         or ("%" in line and ("%|" in line or "% Completed |" in line))
     ):
         return False
@@ -467,7 +468,7 @@ def _needs_more(line: str) -> bool:
     if _OPENER in line:
         return True
     first = line.find("[mismatch]")
-    return first > 0 or (first == 0 and (line.find("[mismatch]", 1) > 0 or _GLUED(line) is not None))
+    return first > 0 or (first == 0 and line.find("[mismatch]", 1) > 0)
 
 
 def _bar_before(raw: bytes, parts: list[tuple[int, int]], number: int) -> bytes:
