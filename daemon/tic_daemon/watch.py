@@ -76,6 +76,10 @@ COMMIT_BURST_S = 1.0
 """Some that are rare may come closer together."""
 COMMIT_APART_S = 0.1
 """Lines that are printed together are committed together."""
+FULL_S = 0.1
+"""While the disk is full and no more may be read, it is looked so often whether the end is asked for."""
+PUT_OFF_S = 5.0
+"""So long at most lines go before what can wait; then all of it is done once."""
 STORE_S = 5.0
 """How often it is made sure that the store was not deleted."""
 SPOOL_S = 0.5
@@ -244,7 +248,8 @@ class Daemon:
         self._began: datetime | None = None
         self._room = True  # histories may come in with the next commit
         self._spool_at = 0.0
-        self._store_at = time.monotonic()
+        # When the store was looked for; when all that can wait had its turn.
+        self._store_at = self._kept_up = time.monotonic()
         self._full_until = 0.0
         self._caught_up = False
 
@@ -312,9 +317,12 @@ class Daemon:
         if now - self._store_at >= STORE_S:
             self._store_at = now
             self._writer.require_file()
-        self._follower.wait(min(self._pace.remaining(now), SPOOL_S) if self._pending else SPOOL_S)
+        full = now < self._full_until  # then nothing is due, whatever waits
         if self._pending_bytes < PENDING_BYTES:
+            self._follower.wait(min(self._pace.remaining(now), SPOOL_S) if self._pending and not full else SPOOL_S)
             self._read()
+        elif full:
+            time.sleep(FULL_S)  # what has grown ends no wait that nothing reads
         if self._pending and not self._pace.remaining(time.monotonic()):
             self._commit()
         elif self._exchange.waiting or time.monotonic() - self._spool_at >= SPOOL_S:
@@ -454,18 +462,23 @@ class Daemon:
             self._record_files.look(_of_record(survey, results=self._watch_results), time.monotonic())
             self._smi_files.look(survey.smi_files, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
-        self._writer.settle_if_due(pressed=self._pressed)
+        settled = self._writer.settle_if_due(pressed=self._pressed)
         if self._desk is not None and self._caught_up:
             self._desk.begin()
         self._exchange.changed(self._writer.derived_version)
-        if not self._pressed():
+        if settled and not self._pressed():
             self._writer.checkpoint_if_due()
+            self._kept_up = time.monotonic()
         self._tell()
 
     def _pressed(self) -> bool:
         """Whether a line waits that could be committed now: then what can wait does. Under load there is time between
-        two commits, so that all of it gets its turn."""
-        return not self._pace.remaining(time.monotonic()) and (bool(self._pending) or self._follower.rings())
+        two commits, so that all of it gets its turn; where there is not, as beside a slow file system, after PUT_OFF_S.
+        """
+        now = time.monotonic()
+        if self._pace.remaining(now) or now - self._kept_up >= PUT_OFF_S:
+            return False
+        return bool(self._pending) or self._follower.rings()
 
     def _tell(self) -> None:
         if self._live is not None:
@@ -504,7 +517,8 @@ class Daemon:
         pace, began = Pace(COMMIT_SHARE, *SWEEPS_S, burst_s=0.0), time.monotonic()
         pace.done(began, began, 0.0)
         while not no_more():
-            self._read(whole=True)
+            if self._pending_bytes < SWEEP_BYTES:
+                self._read(whole=True)
             began = time.monotonic()
             due = self._pending_bytes >= SWEEP_BYTES or not pace.remaining(began)
             if self._pending and due and self._commit():

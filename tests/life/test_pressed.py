@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.harness import wait_until
+from tic_daemon import watch
 from tic_daemon.config import Config
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.watch import Daemon
@@ -21,8 +22,9 @@ def test_a_line_goes_before_what_can_wait(tmp_path: Path, monkeypatch: pytest.Mo
     settled: list[bool] = []
     checkpoints: list[float] = []
 
-    def settle(*, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> None:
+    def settle(*, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> bool:
         settled.append(pressed())
+        return not settled[-1]
 
     try:
         until = time.monotonic() + 60
@@ -55,5 +57,18 @@ def test_a_line_goes_before_what_can_wait(tmp_path: Path, monkeypatch: pytest.Mo
                 file.write("step:2 - actor/pg_loss:0.001\n")
             daemon._upkeep()
             assert settled[-1] is False and len(checkpoints) == 3, "this line could not be committed yet"
+
+            patch.setattr(daemon._pace, "apart_s", 0.0)
+            wait_until(lambda: not daemon._pace.remaining(time.monotonic()), 10, lambda: "no commit is due any more")
+            daemon._kept_up = time.monotonic() + 60
+            daemon._upkeep()
+            assert settled[-1] is True and len(checkpoints) == 3, "the line waits, and all had its turn just now"
+            daemon._kept_up = time.monotonic() - watch.PUT_OFF_S
+            daemon._upkeep()
+            assert settled[-1] is False and len(checkpoints) == 4, "the line waits, but the rest waited for too long"
+            assert time.monotonic() - daemon._kept_up < watch.PUT_OFF_S
+            daemon._kept_up = time.monotonic() + 60
+            daemon._upkeep()
+            assert settled[-1] is True and len(checkpoints) == 4
     finally:
         daemon._close()

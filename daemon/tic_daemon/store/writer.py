@@ -464,9 +464,9 @@ class Writer:
                 f"the store {self.layout.database} was deleted while this daemon wrote it", "start the daemon again"
             )
 
-    def settle_if_due(self, *, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> None:
+    def settle_if_due(self, *, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> bool:
         """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`, and the
-        ledger to what was compared.
+        ledger to what was compared. False: pieces of it were put off.
 
         Args:
             pressed: asked between its pieces; true puts off the others until the next call.
@@ -477,8 +477,9 @@ class Writer:
         )  # fmt: skip
         for piece in pieces:
             if pressed():
-                return
+                return False
             piece()
+        return True
 
     def _derive_again(self) -> None:
         if self._derived.retry_due() and not self._owner.lost:
