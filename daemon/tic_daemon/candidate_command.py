@@ -14,6 +14,7 @@ from tic_daemon.errors import TicError
 from tic_daemon.ledger import closure, entries, gates
 from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger_said import Commands
+from tic_daemon.output import one_line
 from tic_daemon.people_commands import take_in
 from tic_daemon.store.layout import local_host
 from tic_daemon.store.reader import Reader, open_reader
@@ -224,7 +225,7 @@ def _show(args: argparse.Namespace) -> int:
     lines += [f"  changed: {', '.join(row['changed'])}"] if row["changed"] else []
     lines += [f"  not shown to be equal: {', '.join(row['unshown'])}"] if row["unshown"] else []
     lines += [f"  run again at least: {words}" for words in row["regressions"]]
-    said.answer(args, row, "\n".join(lines))
+    said.answer(args, row, "\n".join(map(one_line, lines)))
     return 0
 
 

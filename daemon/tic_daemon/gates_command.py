@@ -13,6 +13,7 @@ from tic_daemon.errors import TicError, UnknownRunError
 from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.ledger import entries, gates
 from tic_daemon.ledger_said import Commands
+from tic_daemon.output import one_line
 from tic_daemon.people_commands import take_in
 from tic_daemon.store.reader import open_reader
 from tic_daemon.store.spool import Spool
@@ -68,7 +69,7 @@ def _gates(args: argparse.Namespace) -> int:
     rows = [row for row in rows if row["candidate_id"] == one["candidate_id"]]
     code = exit_code(rows)
     answer = {"exit_code": int(code), "candidate_id": one["candidate_id"], "gates": rows}
-    said.answer(args, answer, "\n".join(_table(one, rows)))
+    said.answer(args, answer, "\n".join(map(one_line, _table(one, rows))))
     return int(code)
 
 

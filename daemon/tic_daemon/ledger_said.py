@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tic_daemon.errors import TicError, UnknownRunError
-from tic_daemon.output import printable, say
+from tic_daemon.output import one_line, printable, say
 from tic_daemon.store.reader import Reader, open_reader
 
 FILE_BYTES: Final = 1 << 18
@@ -97,5 +97,5 @@ def answer(args: argparse.Namespace, data: Mapping[str, Any], text: str) -> None
 
 
 def listed(args: argparse.Namespace, found: Sequence[Mapping[str, Any]], lines: Sequence[str], none: str) -> int:
-    say(json.dumps(list(found), indent=1, default=str) if args.json else printable("\n".join(lines or [none])))
+    say(json.dumps(list(found), indent=1, default=str) if args.json else "\n".join(map(one_line, lines or [none])))
     return 0

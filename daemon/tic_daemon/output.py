@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
+def one_line(text: str) -> str:
+    r"""The same of what must not begin a line of its own: a newline is shown as `\n`."""
+    return printable(text).replace("\n", "\\n")
+
+
 def say(text: str) -> None:
     """Prints `text` and a newline. A reader that has gone away is no error; what the encoding lacks is escaped.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tic_daemon.errors import TicError
 from tic_daemon.evidence.exit_codes import ExitCode
-from tic_daemon.output import complain, printable, say
+from tic_daemon.output import complain, one_line, say
 from tic_daemon.store.reader import open_reader
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _reported(args: argparse.Namespace, one: Moment, subject: Subject) -> None:
         say(text.rstrip("\n"))
         return
     _write(text, target, force=args.force)
-    say(printable(f"{target}: {subject.kind} {subject.title} as of {one.at:%Y-%m-%d %H:%M:%S} UTC"))
+    say(one_line(f"{target}: {subject.kind} {subject.title} as of {one.at:%Y-%m-%d %H:%M:%S} UTC"))
 
 
 def _write(text: str, target: Path, *, force: bool) -> None:
@@ -129,7 +129,7 @@ def _bundled(args: argparse.Namespace, one: Moment, subject: Subject) -> None:
     from tic_daemon.report.bundle import make  # noqa: PLC0415  it loads DuckDB and Arrow
 
     made = make(one, subject, args.bundle, force=args.force, dumps=args.artifacts)
-    say(printable("\n".join(_told(made, subject, one))))
+    say("\n".join(map(one_line, _told(made, subject, one))))
 
 
 def _told(made: Made, subject: Subject, one: Moment) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tic_daemon.errors import TicError
 from tic_daemon.evidence.exit_codes import WORDS, worst
-from tic_daemon.output import printable, say
+from tic_daemon.output import one_line, say
 
 if TYPE_CHECKING:
     from tic_daemon.verifying import Found
@@ -49,11 +49,8 @@ def run(args: argparse.Namespace) -> int:
             del one["hashes"]
         say(json.dumps({"exit_code": int(code), "stores": stores}, indent=1))
     else:
-        say(
-            printable(
-                "\n".join([f"{WORDS[code]} (exit code {int(code)})", *(line for one in found for line in _text(one))])
-            )
-        )
+        lines = [f"{WORDS[code]} (exit code {int(code)})", *(line for one in found for line in _text(one))]
+        say("\n".join(map(one_line, lines)))
     return int(code)
 
 

@@ -468,3 +468,58 @@ def test_hostile_tars(tmp_path: Path, raw: bytes) -> None:
     found: Found = verify(path)
     assert found.breaks and found.exit_code in (10, 14), found.breaks
     assert list(tmp_path.iterdir()) == [path], "nothing is unpacked"
+
+
+def _made_anew(bundle: Path, index: dict[str, Any]) -> None:
+    """Another index, with the statement that fits it."""
+
+    def change(told: dict[str, Any]) -> None:
+        told.clear()
+        told.update(index)
+
+    restated(bundle, change)
+
+
+def test_an_index_that_was_made_anew_still_has_to_fit_the_files(copy: Path) -> None:
+    whole = index_of(copy)
+    _made_anew(copy, whole)
+    assert verify(copy).breaks == [], "what was all made anew holds together: its hash tells it apart"
+    table = next(one for one in whole["tables"] if one["view"] == "lamps")
+    for change, why in (
+        ({"stores": []}, "is not both a file and a table or ledger"),
+        ({"tables": [one for one in whole["tables"] if one != table]}, "tables/lamps.parquet is not both"),
+        ({"tables": [*whole["tables"], table]}, "twice"),
+        (
+            {"files": [one for one in whole["files"] if one["path"] != table["file"]]},
+            "tables/lamps.parquet is not both",
+        ),
+        ({"files": [one for one in whole["files"] if one["path"] != "report.md"]}, "it does not name report.md"),
+        ({"stores": [{**whole["stores"][0], "rows": -1}]}, "where a ledger ends"),
+        ({"stores": [{**whole["stores"][0], "rows": float("nan")}]}, "it is no JSON"),
+    ):
+        _made_anew(copy, {**whole, **change})
+        (one, *_) = verify(copy).breaks
+        assert one.where == "bundle.json" and why in one.why, one
+
+
+def test_what_a_bundle_says_begins_no_line_of_its_own(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = index_of(copy)
+    forged = {
+        "what": "receipt",
+        "sha256": "",
+        "path": "/x\nwell (exit code 0)\x1b[2J",
+        "host": "",
+        "size": None,
+        "file": None,
+        "why": "gone",
+    }
+    _made_anew(copy, {**index, "references": [*index["references"], forged]})
+    assert cli.main(["verify", str(copy)]) == 12
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "inconclusive (exit code 12)" and not any(line.startswith("well") for line in lines)
+    assert any(r"/x\nwell (exit code 0)\x1b[2J: gone" in line for line in lines)
+
+
+def test_no_bundle_is_looked_for_in_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.tar")
+    assert not is_bundle(tmp_path / "b.tar")

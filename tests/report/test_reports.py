@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import tarfile
+from datetime import datetime, timedelta, tzinfo
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -202,7 +205,25 @@ def test_names_that_are_not_clear(ws: Workspace, capsys: pytest.CaptureFixture[s
         "| **inconclusive** | the run | `nobody looked` |" in nothing["Marks"]
         and "**marked inconclusive**" in nothing["Summary"]
     )
+    os.mkfifo(tmp_path / "pipe")
+    code, said = error("empty", "-o", str(tmp_path / "pipe"), "--force")
+    assert code == 2 and "no regular file" in said and stat.S_ISFIFO((tmp_path / "pipe").lstat().st_mode)
     code, said = error("broken", "-o", str(tmp_path / "no" / "r.md"))
     assert code == 2 and "cannot write" in said
     assert error("broken", "--artifacts")[0] == 2
     assert error("broken", "--bundle", str(tmp_path / "b"), "-o", str(taken))[0] == 2
+
+
+def test_a_clock_that_is_behind_leaves_nothing_out(
+    ws: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the store's host, or of who marked a run: what they said by then is in the report."""
+    there = report(ws, capsys, "broken")
+
+    class Behind(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> datetime:
+            return datetime.now(tz) - timedelta(days=1)
+
+    monkeypatch.setattr("tic_daemon.report.moment.datetime", Behind)
+    assert report(ws, capsys, "broken") == there

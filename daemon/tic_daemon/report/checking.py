@@ -25,6 +25,7 @@ from tic_daemon.report.container import Container
 from tic_daemon.verifying import Break, Found
 
 _HEX: Final = 64
+_ROWS_END: Final = 1 << 63
 
 
 def verify(path: Path, head: str = "") -> Found:
@@ -74,7 +75,7 @@ def _index(inside: Container, found: Found) -> tuple[dict[str, Any] | None, byte
     if raw is None:
         return None, b""
     try:
-        told = json.loads(raw)
+        told = json.loads(raw, parse_constant=_no_number)
     except (ValueError, RecursionError):
         found.add(Break("bundle", shape.INDEX, "it is no JSON"))
         return None, raw
@@ -92,6 +93,10 @@ def _index(inside: Container, found: Found) -> tuple[dict[str, Any] | None, byte
         found.add(Break("bundle", shape.INDEX, why))
         return None, raw
     return told, raw
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
 
 
 def _small(inside: Container, name: str, found: Found) -> bytes | None:
@@ -133,7 +138,21 @@ def _form(told: Mapping[str, Any]) -> str:
     lists = ("stores", "tables", "references", "files")
     if not _texts(told.get("missing")) or not all(_rows(told.get(name)) for name in lists):
         return "a list is missing"
-    return _files(told["files"]) or _stores(told["stores"]) or _named_files(told["references"])
+    return _files(told["files"]) or _stores(told["stores"]) or _named_files(told["references"]) or _parts(told)
+
+
+def _parts(told: Mapping[str, Any]) -> str:
+    """That reports, tables and ledgers which are listed are files, each once, and no other is there."""
+    if not all(isinstance(one.get("file"), str) for one in told["tables"]):
+        return "it does not name the file of a table"
+    named = [*(one["file"] for one in told["tables"]), *(one["ledger"] for one in told["stores"] if one["ledger"])]
+    there = [one["path"] for one in told["files"] if one["path"].startswith(("tables/", "ledger/"))]
+    if other := set(named) ^ set(there):
+        return f"{min(other)[:100]} is not both a file and a table or ledger"
+    if len(set(named)) < len(named):
+        return "it names a table or ledger twice"
+    lacking = set(shape.REPORTS) - {one["path"] for one in told["files"]}
+    return f"it does not name {min(lacking)}" if lacking else ""
 
 
 def _files(files: list[dict[str, Any]]) -> str:
@@ -147,7 +166,10 @@ def _files(files: list[dict[str, Any]]) -> str:
 
 def _stores(stores: list[dict[str, Any]]) -> str:
     for one in stores:
-        if not all(isinstance(one.get(name), str) for name in ("store_id", "head")) or type(one.get("rows")) is not int:
+        rows = one.get("rows")
+        if not all(isinstance(one.get(name), str) for name in ("store_id", "head")) or type(rows) is not int:
+            return "it does not say where a ledger ends"
+        if not 0 <= rows < _ROWS_END or "ledger" not in one:
             return "it does not say where a ledger ends"
         if one.get("ledger") is not None and not isinstance(one["ledger"], str):
             return "it does not name the file of a ledger"

@@ -56,8 +56,10 @@ def is_bundle(path: Path) -> bool:
     try:
         if path.is_dir():
             return any(os.path.lexists(path / name) for name in (shape.INDEX, shape.STATEMENT))
+        if not path.is_file():  # a pipe would wait for its writer
+            return False
         with path.open("rb") as file:
-            return file.read(_BLOCK)[257:262] == _MAGIC or (path.suffix == ".tar" and path.is_file())
+            return file.read(_BLOCK)[257:262] == _MAGIC or path.suffix == ".tar"
     except OSError:
         return False
 

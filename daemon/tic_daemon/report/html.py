@@ -7,7 +7,7 @@ from typing import Final
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
-from tic_daemon.output import printable
+from tic_daemon.output import one_line
 from tic_daemon.report import svg
 from tic_daemon.report.model import Bars, Bullets, Code, Document, Line, Para, Plot, Section, Table, Word
 
@@ -74,7 +74,7 @@ _TEMPLATES: Final = {
 def render(document: Document) -> str:
     """The document as one page."""
     pages = Environment(loader=DictLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined)
-    pages.globals.update(kind=_kind, clean=_clean, drawn=_drawn, plain=_plain)
+    pages.globals.update(kind=_kind, clean=one_line, drawn=_drawn, plain=_plain)
     return pages.get_template("page").render(document=document, style=Markup(_STYLE))  # noqa: S704  ours
 
 
@@ -83,12 +83,8 @@ def _kind(one: object) -> str:
     return next((kind.__name__ for kind in known if isinstance(one, kind)), "str")
 
 
-def _clean(text: str) -> str:
-    return printable(text).replace("\n", "\\n")
-
-
 def _plain(line: Line) -> str:
-    return "".join(_clean(one if isinstance(one, str) else one.text) for one in line)
+    return "".join(one_line(one if isinstance(one, str) else one.text) for one in line)
 
 
 def _drawn(block: Plot | Bars) -> Markup:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tic_daemon.output import printable
+from tic_daemon.output import one_line
 from tic_daemon.report import svg
 from tic_daemon.report.model import (
     Bars,
@@ -145,7 +145,7 @@ def _guarded(begin: str) -> str:
 
 
 def _single(text: str) -> str:
-    return printable(text).replace("\n", "\\n").replace("\t", " ")
+    return one_line(text).replace("\t", " ")
 
 
 def plots_of(document: Document) -> dict[str, str]:

@@ -172,17 +172,18 @@ def moment(reader: Reader, asked: datetime | None = None) -> Moment:
     """What the stores were at `asked`, or at their last change.
 
     Raises:
-        TicError: `asked` is still to come. StoreError: no store answers.
+        TicError: `asked` is still to come, by our clock and by the stores'. StoreError: no store answers.
     """
-    now = datetime.now(UTC).replace(tzinfo=None)
-    if asked is not None:
-        if asked > now:
-            raise TicError(f"{asked:%Y-%m-%d %H:%M:%S} UTC is still to come", "give a moment that is past, in UTC")
+    if asked is not None and asked <= datetime.now(UTC).replace(tzinfo=None):
         return Moment(reader, asked)
     found = reader.query(_LAST, timeout_s=TIMEOUT_S, gather="SELECT max(at) AS at FROM part")
     if not found.rows or found.rows[0][0] is None:
         raise StoreError("no store answers", "; ".join(found.missing))
     last: datetime = found.rows[0][0]
-    one = Moment(reader, min(last, now))
+    if asked is not None and asked > last:
+        raise TicError(f"{asked:%Y-%m-%d %H:%M:%S} UTC is still to come", "give a moment that is past, in UTC")
+    # It may lie ahead of our clock: the store's host, or who said something, has another. Cut at ours, what lowers a
+    # verdict would be missing.
+    one = Moment(reader, last if asked is None else asked)
     one.missing.update(found.missing)
     return one

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Final
 
-from tic_daemon.output import printable
+from tic_daemon.output import one_line
 from tic_daemon.report.model import Bars, Plot, Series
 
 WIDTH: Final = 720
@@ -181,7 +181,7 @@ def _short(what: str) -> str:
 
 
 def _text(what: str) -> str:
-    return escape(printable(what).replace("\n", "\\n"))
+    return escape(one_line(what))
 
 
 def _n(value: float) -> str:
