@@ -140,7 +140,11 @@ def test_what_is_left_out_and_what_changed_since(
 
 
 def test_nothing_else_is_replaced(
-    ws: Workspace, packed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ws: Workspace,
+    packed: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     target = tmp_path / "mine"
     target.mkdir()
@@ -154,6 +158,19 @@ def test_nothing_else_is_replaced(
         tar.extractall(tmp_path / "b", filter="data")
     assert cli.main([*base, str(tmp_path / "b")]) == 2
     (tmp_path / "b" / "report.md").unlink()
+    (tmp_path / "b" / "notes.txt").write_text("mine")
+    assert cli.main([*base, str(tmp_path / "b"), "--force"]) == 2 and "holds notes.txt" in capsys.readouterr().err
+    (tmp_path / "b" / "notes.txt").unlink()
+    kept, rename = files_of(tmp_path / "b"), Path.rename
+
+    def refused(self: Path, target: Path) -> Path:
+        if self.name == "bundle":
+            raise OSError("the disk went away")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", refused)
+    assert cli.main([*base, str(tmp_path / "b"), "--force"]) == 2 and files_of(tmp_path / "b") == kept
+    monkeypatch.undo()
     assert cli.main([*base, str(tmp_path / "b"), "--force"]) == 0
     with tarfile.open(packed) as tar:
         again = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tarfile
-from datetime import datetime, timedelta, tzinfo
+from datetime import datetime, tzinfo
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -222,8 +222,8 @@ def test_a_clock_that_is_behind_leaves_nothing_out(
 
     class Behind(datetime):
         @classmethod
-        def now(cls, tz: tzinfo | None = None) -> datetime:
-            return datetime.now(tz) - timedelta(days=1)
+        def now(cls, tz: tzinfo | None = None) -> Behind:
+            return cls.fromtimestamp(datetime.now().timestamp() - 86400, tz)
 
     monkeypatch.setattr("tic_daemon.report.moment.datetime", Behind)
     assert report(ws, capsys, "broken") == there

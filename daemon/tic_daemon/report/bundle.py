@@ -93,6 +93,11 @@ def _free(target: Path, *, force: bool) -> None:
         raise BundleError(f"{target} exists", "name another place, or replace a bundle with --force")
     if not container.is_bundle(target):
         raise BundleError(f"{target} is no bundle, and is not replaced", "name another place")
+    if target.is_dir():
+        before = container.opened(target)
+        before.close()
+        if before.wrong:
+            raise BundleError(f"{target} holds {before.wrong[0][0]}, and is not replaced", "name another place")
 
 
 def _filled(moment: Moment, subject: Subject, inside: Path, *, dumps: bool) -> tuple[str, list[Reference], list[int]]:
@@ -197,9 +202,16 @@ def _pack(inside: Path, packed: Path) -> None:
 
 
 def _moved(inside: Path, target: Path, work: Path, *, force: bool) -> None:
-    """The finished directory into its place; an old bundle is gone only once the new one stands there."""
-    if force and target.exists():
-        target.rename(work / "before")
-    elif target.exists() or target.is_symlink():
+    """The finished directory into its place; an old bundle is back there if the new one cannot be."""
+    if not target.exists() and not target.is_symlink():
+        inside.rename(target)
+        return
+    if not force:
         raise FileExistsError(target)
-    inside.rename(target)
+    before = work / "before"
+    target.rename(before)
+    try:
+        inside.rename(target)
+    except OSError:
+        before.rename(target)
+        raise
