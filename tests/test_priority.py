@@ -43,6 +43,12 @@ def test_a_thread_stands_behind_the_others_of_its_process() -> None:
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
 
 
+def test_elsewhere_a_thread_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(os, "setpriority", lambda *_who: pytest.fail("a thread's number may be another process'"))
+    priority.behind(10)
+
+
 @pytest.mark.skipif(not AUTOGROUP.exists(), reason="the kernel does not group processes by session")
 def test_a_process_stands_behind_other_sessions_but_moves_none_that_is_not_its_own() -> None:
     ours, before = AUTOGROUP.read_text().strip(), os.getpriority(os.PRIO_PROCESS, 0)

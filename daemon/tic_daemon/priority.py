@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -22,7 +23,10 @@ _TRY_S: Final = 0.12
 
 
 def behind(nice: int) -> None:
-    """This thread gets a nice value of at least `nice`. Linux gives threads values of their own, POSIX does not."""
+    """This thread gets a nice value of at least `nice`. Linux gives threads values of their own, POSIX does not: a
+    thread's number may be that of another process there."""
+    if not sys.platform.startswith("linux"):
+        return
     with contextlib.suppress(OSError, AttributeError):
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
