@@ -42,6 +42,15 @@ def require_ours(directory: Path) -> None:
         raise OSError(f"others may write in {directory.name}")
 
 
+def holds(path: Path) -> bool:
+    """Whether there is a file of ours, and no link, pipe or device, of which reading might never end."""
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid()
+
+
 def part_of(path: Path) -> Path:
     """Where the file at `path` is written before it is moved there."""
     return path.with_name(f"{path.stem}.{os.getpid()}.{time.monotonic_ns()}.part")

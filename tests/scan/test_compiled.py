@@ -55,7 +55,7 @@ def test_two_of_one_process_do_not_share_scratch_memory() -> None:
     assert seen == [HITS] * 3
 
 
-@pytest.mark.parametrize("spoilt", ["bit", "cut", "empty", "directory", "refused"])
+@pytest.mark.parametrize("spoilt", ["bit", "cut", "empty", "directory", "link", "refused"])
 def test_what_lies_in_its_place_spoils_nothing(cache: Path, spoilt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found()
     path = only(cache)
@@ -65,6 +65,8 @@ def test_what_lies_in_its_place_spoils_nothing(cache: Path, spoilt: str, monkeyp
     elif spoilt == "directory":
         path.unlink()
         path.mkdir()
+    elif spoilt == "link":
+        path.symlink_to(path.rename(cache.parent / "elsewhere"))
     elif spoilt == "refused":  # as by a processor of another kind
         load, calls = hyperscan.loadb, iter([True])
 
@@ -78,8 +80,17 @@ def test_what_lies_in_its_place_spoils_nothing(cache: Path, spoilt: str, monkeyp
         path.write_bytes(whole[: len(whole) // 2] if spoilt == "cut" else b"")
     assert found() == (HITS, {0})
     if spoilt != "directory":
-        assert path.read_bytes() == whole
+        assert path.read_bytes() == whole and not path.is_symlink()
     assert list(cache.iterdir()) == [path], "no part is left"
+
+
+def test_a_file_is_neither_a_pipe_nor_a_device_nor_a_link(tmp_path: Path) -> None:
+    pipe, own, link = tmp_path / "pipe", tmp_path / "own", tmp_path / "link"
+    os.mkfifo(pipe)
+    own.write_bytes(b"x")
+    link.symlink_to(own)
+    assert usercache.holds(own)
+    assert not any(map(usercache.holds, (pipe, link, tmp_path, tmp_path / "none", Path("/dev/zero"))))
 
 
 def test_other_words_and_other_literals_have_files_of_their_own(cache: Path) -> None:

@@ -44,7 +44,7 @@ def _serialized(patterns: tuple[bytes, ...], single: int) -> bytes:
     made_of = hashlib.sha256(repr((vars(hyperscan).get("__version__"), patterns, single)).encode()).hexdigest()[:24]
     path = None if folder is None else folder / f"literals-{made_of}.hs"
     spoilt = True
-    if path is not None:
+    if path is not None and usercache.holds(path):
         with contextlib.suppress(OSError):
             kept = path.read_bytes()
             data = kept[_DIGEST:]

@@ -151,7 +151,7 @@ def _copied(con: duckdb.DuckDBPyConnection, path: Path | None, copy: Callable[[]
     """
     import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
-    if path is None or not path.is_file() or not _may_open(con):
+    if path is None or not usercache.holds(path) or not _may_open(con):
         return False
     done = False
     try:
