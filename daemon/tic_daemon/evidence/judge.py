@@ -17,6 +17,8 @@ The rules are tried in order and the first that holds decides (docs/reference/co
 11  the criterion                                                                   PASS or FAIL
 
 What is unknown never counts as equal: taking a fact away never turns a verdict into PASS, nor into a FAIL of rule 11.
+One fact is otherwise: who made bytes that differ. One producer of both is rule 4; producers that nobody names are asked
+for only where all bytes are equal (rule 8), as two files that differ are not one file.
 """
 
 from __future__ import annotations
