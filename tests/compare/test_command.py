@@ -317,6 +317,16 @@ def test_zeros_count_once_they_are_proved() -> None:
         assert "placeholder" in run(a, b)[1], lacking
 
 
+def test_four_samples_that_are_repeated_are_four() -> None:
+    names = [f"r{number}" for number in range(32)]
+    values = {name: (f32(-1, -2), mask(1, 1)) for name in names}
+    a, b = sides(values, values)
+    tokens = {name: ([1], [2, 3 + number % 4]) for number, name in enumerate(names)}
+    for ids, independent in ((tokens, 4), ({**tokens, "r0": ([9], [2, 3])}, 5)):
+        found = compare(a, b, Declared(tokens=write(Path("t.pt"), ids)))
+        assert (len(found.alignment.requests), found.alignment.independent) == (32, independent)
+
+
 def test_declarations_never_override_a_manifest() -> None:
     a, b = sides(ONE, OTHER)
     _meta(a, policy_version="6")

@@ -182,12 +182,13 @@ def test_less_known_is_never_more_certain(facts: Facts, forgotten: set[str]) -> 
 
     Not so of who made bytes that differ: they are not taken for one thing only because nobody names their producers.
     """
-    for names in (forgotten, *({name} for name in LESS)):
-        if "producers" in names and facts.producers is EQUAL and not facts.equal_bytes:
+    differing = [replace(facts, **{name: DIFFERENT}) for name in ("inputs", "basis", "policy")]
+    for known, names in itertools.product((facts, *differing), (forgotten, *({name} for name in LESS))):
+        if "producers" in names and known.producers is EQUAL and not known.equal_bytes:
             continue
-        less = replace(facts, **{name: LESS[name] for name in names})
+        less = replace(known, **{name: LESS[name] for name in names})
         if _certain(less):
-            assert _certain(facts) and judge(less).label is judge(facts).label, names
+            assert _certain(known) and judge(less).label is judge(known).label, names
 
 
 @settings(max_examples=300, deadline=None)
