@@ -92,6 +92,8 @@ LEFT JOIN (SELECT source_id, max(pos) AS last_pos, bool_or(open) AS open FROM t_
 -- `known`: not a line, but what the engine had come to before the cut; it stands before them all.
 --   *_here  its own place, if it is of the kind. load: weights are there anew; upd: other weights than before
 --   begun   an update that prints its end has begun
+--   last    no line of its engine's weights follows
+--   kinds   what is wrong there, or would be if the engine were used; NULL where it is not. Lines without any are left out, but for `known` and `last`
 CREATE OR REPLACE TEMP TABLE t_seen_ AS
 WITH line AS (
     SELECT run_id, attempt, source_id, outer_proc, pos, rule, rec_id, false AS known, (phase = 'new_process')::BIGINT AS lives,
@@ -125,37 +127,32 @@ used AS (
     GROUP BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos, l.rule
 ),
 lived AS (
-    SELECT l.* EXCLUDE (lives), (sum(l.lives) OVER (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc ORDER BY l.pos, l.rule))::BIGINT AS epoch,
-        u.first_use, u.last_use
+    SELECT l.* EXCLUDE (lives), (sum(l.lives) OVER engine)::BIGINT AS epoch, lead(l.pos) OVER engine IS NULL AS last, u.first_use, u.last_use
     FROM line l
     LEFT JOIN used u ON u.run_id = l.run_id AND u.attempt = l.attempt AND u.source_id = l.source_id AND u.outer_proc = l.outer_proc AND u.pos = l.pos AND u.rule = l.rule
+    WINDOW engine AS (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc ORDER BY l.pos, l.rule)
+),
+seen AS (
+    SELECT *,
+        max(drop_here) OVER past AS drop_pos, max(sleep_here) OVER past AS sleep_pos, max(sleep_all_here) OVER past AS sleep_all_pos,
+        max(load_here) OVER past AS load_pos, max(weights_here) OVER past AS weights_pos, max(kv_here) OVER past AS kv_pos,
+        max(reset_here) OVER past AS reset_pos, max(upd_here) OVER past AS upd_pos, max(answer_here) OVER past AS answer_pos,
+        max(greatest(use_here, last_use)) OVER past AS use_pos,
+        coalesce(bool_or(heard) OVER past, false) AS was_heard, bool_or(keeps_kv) OVER whole AS policy,
+        -- The least of those that follow is the first: a min() over such a frame takes four times as long.
+        first_value(load_here IGNORE NULLS) OVER future AS next_load, first_value(sleep_here IGNORE NULLS) OVER future AS next_sleep,
+        first_value(weights_here IGNORE NULLS) OVER future AS next_weights, first_value(kv_here IGNORE NULLS) OVER future AS next_kv,
+        first_value(reset_here IGNORE NULLS) OVER future AS next_reset, first_value(answer_here IGNORE NULLS) OVER future AS next_answer,
+        first_value(upd_here IGNORE NULLS) OVER future AS next_upd,
+        first_value(first_use IGNORE NULLS) OVER (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule
+                                                  ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS next_use
+    FROM lived
+    WINDOW past AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        future AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
+        whole AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch)
 )
-SELECT *,
-    max(drop_here) OVER past AS drop_pos, max(sleep_here) OVER past AS sleep_pos, max(sleep_all_here) OVER past AS sleep_all_pos,
-    max(load_here) OVER past AS load_pos, max(weights_here) OVER past AS weights_pos, max(kv_here) OVER past AS kv_pos,
-    max(reset_here) OVER past AS reset_pos, max(upd_here) OVER past AS upd_pos, max(answer_here) OVER past AS answer_pos,
-    max(greatest(use_here, last_use)) OVER past AS use_pos,
-    coalesce(bool_or(heard) OVER past, false) AS was_heard, bool_or(keeps_kv) OVER whole AS policy,
-    min(load_here) OVER future AS next_load, min(sleep_here) OVER future AS next_sleep, min(weights_here) OVER future AS next_weights,
-    min(kv_here) OVER future AS next_kv, min(reset_here) OVER future AS next_reset, min(answer_here) OVER future AS next_answer,
-    min(upd_here) OVER future AS next_upd,
-    min(first_use) OVER (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule
-                         ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS next_use
-FROM lived
-WINDOW past AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-    future AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
-    whole AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch);
-
--- What is wrong, or would be if the engine were used, with the bytes from which on and up to which it holds. Where another engine line closes it,
--- the next opens anew; so each cycle has its own.
---   found      it is: a finding needs a use, a batch that the engine printed or a number in its log. An update of weights that sleep needs none.
---   off        its engine has no prefix cache
---   ended_at   when it ended, UTC, as the first line from there on says that tells a time
---   done       no line of its log can change it, but for ended_at
--- An ASOF join of DuckDB 1.5.6 takes a NULL on its left for the greatest or least value: here and below such a one is given a value that nothing meets.
-CREATE OR REPLACE TEMP TABLE t_case_ AS
-WITH wrong AS (
-    SELECT *, weights_here IS NOT NULL AS woke_weights, kv_here IS NOT NULL AS woke_kv, unnest([
+SELECT * FROM (
+    SELECT *, weights_here IS NOT NULL AS woke_weights, kv_here IS NOT NULL AS woke_kv, [
         CASE WHEN woke_weights AND drop_pos > coalesce(load_pos, -1) AND NOT coalesce(weights_pos > sleep_pos, false)
              THEN 'wake_without_weights' END,
         CASE WHEN woke_weights <> woke_kv AND sleep_all_pos = sleep_pos
@@ -171,9 +168,20 @@ WITH wrong AS (
                 AND CASE WHEN was_heard THEN upd_pos > coalesce(reset_pos, -1) AND NOT coalesce(answer_pos > upd_pos, false) ELSE true END
              THEN 'reset_refused' END,
         CASE WHEN begun THEN 'update_missing' END
-    ]) AS kind
-    FROM t_seen_ WHERE NOT known
-),
+    ] AS kinds
+    FROM seen
+)
+WHERE known OR last OR list_count(kinds) > 0;
+
+-- What is wrong, or would be if the engine were used, with the bytes from which on and up to which it holds. Where another engine line closes it,
+-- the next opens anew; so each cycle has its own.
+--   found      it is: a finding needs a use, a batch that the engine printed or a number in its log. An update of weights that sleep needs none.
+--   off        its engine has no prefix cache
+--   ended_at   when it ended, UTC, as the first line from there on says that tells a time
+--   done       no line of its log can change it, but for ended_at
+-- An ASOF join of DuckDB 1.5.6 takes a NULL on its left for the greatest or least value: here and below such a one is given a value that nothing meets.
+CREATE OR REPLACE TEMP TABLE t_case_ AS
+WITH wrong AS (SELECT *, unnest(kinds) AS kind FROM t_seen_ WHERE NOT known),
 cache AS (
     SELECT source_id, outer_proc, pos, max(cache) AS cache FROM (
         SELECT source_id, outer_proc, pos, cache FROM t_tail_ WHERE what = 'cache'
@@ -209,7 +217,7 @@ bounded AS (
             ELSE least(next_upd, next_load) END AS upto,
         l.epoch AS last
     FROM armed a
-    LEFT JOIN (SELECT run_id, attempt, source_id, outer_proc, max(epoch) AS epoch FROM t_seen_ GROUP BY ALL) l
+    LEFT JOIN (SELECT run_id, attempt, source_id, outer_proc, epoch FROM t_seen_ WHERE last) l
         ON l.run_id = a.run_id AND l.attempt = a.attempt AND l.source_id = a.source_id AND l.outer_proc = a.outer_proc
 ),
 ending AS (
@@ -247,8 +255,7 @@ SELECT run_id, attempt, source_id, outer_proc, epoch, pos, greatest(drop_pos, dr
     greatest(sleep_all_pos, sleep_all_here) AS sleep_all_pos, greatest(load_pos, load_here) AS load_pos, greatest(weights_pos, weights_here) AS weights_pos,
     greatest(kv_pos, kv_here) AS kv_pos, greatest(reset_pos, reset_here) AS reset_pos, greatest(upd_pos, upd_here) AS upd_pos,
     greatest(answer_pos, answer_here) AS answer_pos, greatest(use_pos, use_here, last_use) AS use_pos, was_heard OR heard AS heard, policy AS keeps_kv
-FROM t_seen_ WHERE source_id IN (SELECT source_id FROM t_cut_ WHERE settled)
-QUALIFY row_number() OVER (PARTITION BY run_id, attempt, source_id, outer_proc ORDER BY pos DESC, rule DESC) = 1;
+FROM t_seen_ WHERE last AND source_id IN (SELECT source_id FROM t_cut_ WHERE settled);
 
 CREATE OR REPLACE TEMP TABLE t_cache_ AS
 SELECT source_id, outer_proc, pos, cache FROM t_cache_
