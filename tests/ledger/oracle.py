@@ -44,6 +44,7 @@ class Evidence:
     policy: str
     label: str
     files: str
+    acceptor: int
 
 
 @dataclass
@@ -112,7 +113,7 @@ class History:
         def kind(row: Evidence) -> tuple[str, str, str]:
             return (row.candidate, row.criterion, row.files)
 
-        return any(later > at and kind(other) == kind(one) for later, other in kept)
+        return any(later > at and kind(other) == kind(one) and other.acceptor > one.acceptor for later, other in kept)
 
     def state(self, one: Evidence) -> str:
         if self.marked(one.run):

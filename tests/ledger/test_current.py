@@ -68,7 +68,7 @@ class Ledger(RuleBasedStateMachine):
         super().__init__()
         self.writer = writer
         self.history = oracle.History()
-        self.compared: list[tuple[str, str, str, str, str, str]] = []
+        self.compared: list[tuple[str, str, str, str, str, str, int]] = []
         self.bound: dict[str, str] = {}
         self.steps = 0
 
@@ -91,12 +91,19 @@ class Ledger(RuleBasedStateMachine):
         """What the daemon does by itself, and what the reference expects of it."""
         self.writer.note_evidence(now=True)
         there = {one.id for _, one in self.history.evidence()}
-        for comparison, run, sha_, policy, label, files in self.compared:
+        for comparison, run, sha_, policy, label, files, acceptor in self.compared:
             candidate = self.bound.get(run)
             if candidate is None:
                 continue
             evidence = oracle.Evidence(
-                EVIDENCE + named("evidence", comparison, candidate), candidate, run, sha_, policy, label, files
+                EVIDENCE + named("evidence", comparison, candidate),
+                candidate,
+                run,
+                sha_,
+                policy,
+                label,
+                files,
+                acceptor,
             )
             if evidence.id not in there:
                 self.history.done.append(("evidence", evidence))
@@ -133,16 +140,17 @@ class Ledger(RuleBasedStateMachine):
     @rule(
         run=st.sampled_from(RUNS[:5]), number=st.integers(0, len(TEXTS) - 1), policy=st.sampled_from(["", "1", "2"]),
         label=st.sampled_from(["PASS", "PASS", "PASS", "FAIL", "INVALID", ""]), files=st.sampled_from("xy"),
+        acceptor=st.sampled_from([1, 2]),
     )  # fmt: skip
-    def compare(self, run: str, number: int, policy: str, label: str, files: str) -> None:
+    def compare(self, run: str, number: int, policy: str, label: str, files: str, acceptor: int) -> None:
         comparison = uuid.uuid4().hex[:16]
         row = ComparisonRow(
             "node7", "/jobs", comparison, comparison, run=run, run_how="manifest", step=1, policy=policy or None,
             manifest="/jobs/manifest.json", kind="tokens", goal="cross_stack", intervention="none", side_a="/jobs/a",
             size_a=1, sha256_a=sha(files + "a"), side_b="/jobs/b", size_b=1, sha256_b=sha(files + "b"), label=label,
-            reason="because", criterion=CRITERIA[number].sha256,
+            reason="because", criterion=CRITERIA[number].sha256, comparator=acceptor,
         )  # fmt: skip
-        self.compared.append((comparison, run, CRITERIA[number].sha256, policy, label, files))
+        self.compared.append((comparison, run, CRITERIA[number].sha256, policy, label, files, acceptor))
         self.writer.commit([], compared=[row])
         self.settle()
 

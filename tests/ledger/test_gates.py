@@ -551,14 +551,18 @@ def test_a_failure_of_the_control_plane_gives_way_to_a_new_acceptor_of_the_same_
     own, bits = world.candidate(run), world.freeze(BITWISE)
     files = {"sha256_a": sha("A"), "sha256_b": sha("B")}
     failed = world.compare(run, "FAIL", bits, **files, comparator=1)
+    world.compare(run, "PASS", bits, **files, comparator=1)
     assert world.ask("SELECT plane FROM evidence_current WHERE id = ?", [failed]) == [("numerical",)]
+    world.say("plane", target=failed, plane="control", reason="the wrapper could not parse a mask")
+    assert world.cell(own, "zero_update/replay")[0] == "fail", "the same acceptor again is no recovery"
+    world.say("plane", target=failed, plane="numerical", reason="not shown")
     world.compare(run, "PASS", bits, **files, comparator=2)
     assert world.cell(own, "zero_update/replay")[0] == "fail", "not while it counts as a failure of the numbers"
     world.say("plane", target=failed, plane="control", reason="the wrapper could not parse a mask")
     assert world.cell(own, "zero_update/replay")[0] == "pass"
-    again = world.compare(run, "FAIL", bits)
+    again = world.compare(run, "FAIL", bits, comparator=1)
     world.say("plane", target=again, plane="control", reason="the same")
-    world.compare(run, "PASS", bits)
+    world.compare(run, "PASS", bits, comparator=2)
     assert world.cell(own, "zero_update/replay")[0] == "fail", "other files are another trajectory"
     assert world.ask("SELECT label FROM ledger WHERE id = ?", [failed]) == [("FAIL",)]
 

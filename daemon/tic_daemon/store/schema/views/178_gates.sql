@@ -103,10 +103,11 @@ SELECT e.id, e.rec_id, e.candidate AS candidate_id, coalesce(nullif(e.gate, ''),
     nullif(e.receipt_sha256, '') AS receipt_sha256, e.artifacts, e.said_at, e.observed_at
 FROM evidence e
 LEFT JOIN criteria c ON c.criterion_id = e.criterion
--- A failure of the control plane gives way to what a later acceptor reads in the same files by the same criterion.
+-- A failure of the control plane gives way to what a newer acceptor reads in the same files by the same criterion: the same one, asked again
+-- after somebody changed what is said of the files, is no recovery.
 WHERE NOT (coalesce(e.said_plane = 'control', false) AND EXISTS (
     SELECT 1 FROM evidence r
-    WHERE r.candidate = e.candidate AND r.criterion = e.criterion AND r.sha256_a = e.sha256_a AND r.sha256_b = e.sha256_b
+    WHERE r.candidate = e.candidate AND r.criterion = e.criterion AND r.sha256_a = e.sha256_a AND r.sha256_b = e.sha256_b AND r.comparator > e.comparator
       AND (r.said_at, r.id) > (e.said_at, e.id)));
 
 CREATE OR REPLACE VIEW gates AS
