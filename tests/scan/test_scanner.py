@@ -557,3 +557,17 @@ def test_lines_read_the_short_way_give_what_the_thorough_way_gives(traits: dict[
         found = short.feed(plain) + short.feed(b"\0\n")
         assert list(map(repr, found)) == list(map(repr, thorough.feed(plain + b"\0\n")))  # nan is not nan
         assert short.state() == thorough.state()
+
+
+def test_a_writer_met_in_the_same_chunk_is_as_one_met_before() -> None:
+    # The second line is two pieces: of the second the writer is known, of the first a rank is not.
+    lines = [
+        b'(APIServer pid=4101) INFO:     10.31.4.9:1 - "POST /v1/completions HTTP/1.1" 200 OK\n',
+        b"old.log-1-[rank3]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered "
+        b"(APIServer pid=4101) INFO 11-29 09:17:01 [cuda_graph.py:121] x\n",
+        b'(APIServer pid=4101) INFO:     10.31.4.9:2 - "POST /finish_weight_update HTTP/1.1" 200 OK\n',
+    ]
+    one, by_line = opened(), opened()
+    found = one.feed(b"".join(lines))
+    assert found == [event for line in lines for event in by_line.feed(line)]
+    assert one.state() == by_line.state()

@@ -74,9 +74,17 @@ class Newcomers:
         return places[self._at][0] if self._at < len(places) else _NOWHERE
 
     def within(self, position: int, end: int) -> list[int]:
-        """Places, not too many, of the line that ends at `end` and is about to be read."""
+        """Places, not too many, of the line that ends at `end` and is about to be read. A key that became known within
+        the chunk is as one that was known before it."""
         self.next(position)
-        return [place for place, _key in self.places[self._at : self._at + _MARKS] if place < end]
+        found: list[int] = []
+        for at in range(self._at, len(self.places)):
+            place, key = self.places[at]
+            if place >= end or len(found) == _MARKS:
+                break
+            if not self._known(key):
+                found.append(place)
+        return found
 
     def passed(self, end: int) -> None:
         """A line was read: keys in it that are still not known are no writers'."""
