@@ -165,11 +165,14 @@ def _crowd(root: Path, how: str, seconds: float) -> int:
             position, after = reader.tail().position, _newest(reader)
             at = reader.query("SELECT * FROM mismatches LIMIT 0").columns.index("rec_id")
             while (began := time.monotonic()) < until:
-                if how == "tail":
-                    position = reader.tail(position, wait_s=1.0, limit=ROWS).position
-                else:
-                    rows = _patiently(reader, after)
-                    after = rows[-1][at] if rows else after
+                try:
+                    if how == "tail":
+                        position = reader.tail(position, wait_s=1.0, limit=ROWS).position
+                    else:
+                        rows = reader.query(_NEWEST, [after, ROWS], timeout_s=10).rows
+                        after = rows[-1][at] if rows else after
+                except StoreError:  # busy: four run already; or ended, as a tick needed the memory
+                    pass
                 time.sleep(max(0.0, 1 / A_SECOND - (time.monotonic() - began)))
             reader.close()
         except BaseException as error:  # noqa: BLE001  told by the exit code
@@ -183,13 +186,6 @@ def _crowd(root: Path, how: str, seconds: float) -> int:
     for error in failed[:1]:
         print(f"a client failed: {error!r}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _patiently(reader: Reader, after: int) -> list[tuple[object, ...]]:
-    try:
-        return reader.query(_NEWEST, [after, ROWS], timeout_s=10).rows
-    except StoreError:  # busy: four run already
-        return []
 
 
 def _quantiles(seconds: list[float]) -> str:

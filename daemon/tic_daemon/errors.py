@@ -59,7 +59,7 @@ class StoreVersionError(StoreError):
 
 
 class StoreFull(StoreError):
-    """No space left where the store lies. Nothing of the commit was written; it can be tried again as it is."""
+    """No space left where the store lies, or no memory. Nothing of the commit was written; it can be tried again."""
 
 
 class UnknownRunError(TicError):

@@ -15,6 +15,7 @@ import shutil
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 
 import duckdb
 
@@ -26,6 +27,10 @@ log = logging.getLogger(__name__)
 STORAGE_VERSION = "v1.2.0"
 READER_WAIT_S = 10.0
 
+ALONE_S = 0.5
+"""How long the queries of others are told to end, before the writer tries again with their memory."""
+
+_SHORT = re.compile(r"Out of Memory Error|failed to (allocate|pin)|could not allocate block", re.IGNORECASE)
 _FULL = re.compile(r"no space left on device|quota exceeded|file too large|could not write all bytes", re.IGNORECASE)
 _LOCKED = re.compile(r"could not set lock|different configuration", re.IGNORECASE)
 # A lock that would let readers in is a reader's; another configuration is a reader's in this very process.
@@ -36,6 +41,11 @@ _HOLDER = re.compile(r"\(PID (\d+)\)")
 def is_full(error: BaseException) -> bool:
     """Whether the disk, quota or file size limit is the reason of a DuckDB error."""
     return bool(_FULL.search(str(error)))
+
+
+def is_short(error: BaseException) -> bool:
+    """Whether DuckDB's memory limit is the reason of an error: queries of others hold what the writer needs."""
+    return isinstance(error, duckdb.OutOfMemoryException) or bool(_SHORT.search(str(error)))
 
 
 class Engine:
@@ -49,7 +59,7 @@ class Engine:
     def __init__(self, layout: StoreLayout, memory_limit: str) -> None:
         self._layout = layout
         self._memory_limit = memory_limit
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self.con = self._connect()
         # Cursors are made from a connection that runs nothing, so that a request never waits for a commit.
@@ -106,6 +116,19 @@ class Engine:
             cursor = self._idle.cursor()
             self._cursors.add(cursor)
             return cursor
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Ends what runs on all cursors and gives out none meanwhile: the memory is the writer's. Lines come before
+        questions, which can be asked again."""
+        with self._lock:
+            until = time.monotonic() + ALONE_S
+            while time.monotonic() < until:  # an interrupt between two statements is forgotten
+                for con in [*self._cursors]:
+                    with contextlib.suppress(duckdb.Error):
+                        con.interrupt()
+                time.sleep(0.02)
+            yield
 
     def rollback(self) -> bool:
         """Ends a failed transaction. False: the instance is dead, `reopen` is needed."""

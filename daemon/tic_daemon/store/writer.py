@@ -32,7 +32,7 @@ from tic_daemon.store.columns import STAMP
 from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.declared import Cut, Declared
 from tic_daemon.store.derive import Derived
-from tic_daemon.store.engine import Engine, is_full
+from tic_daemon.store.engine import Engine, is_full, is_short
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.owner import Owner
 from tic_daemon.store.reconcile import Reconciler
@@ -96,6 +96,7 @@ class Writer:
         self._memory = load(self._engine.con)
         self._rows = 0
         self._said = 0  # what changed the standing of records besides the derived tables
+        self._alone = False  # while a commit is tried again, without the queries of others
         self._unjudged = True  # comparisons may wait for their row in the ledger
         self._unseen = True  # so may what else was seen of runs
         self._unpaired = True  # and what pairs of arms measured
@@ -270,7 +271,7 @@ class Writer:
         self._derived.rules_changed(con, max(_utcnow(), self._memory.observed_at))
         self._changes += 1
 
-    def commit(  # noqa: PLR0915  one transaction, in its order
+    def commit(
         self,
         deltas: Sequence[SourceDelta],
         *,
@@ -298,7 +299,8 @@ class Writer:
             began_at: when the tick began to read, naive UTC. lag_us: age of the oldest line in it, microseconds.
 
         Raises:
-            StoreFull: no space left; nothing was written, call again with the same arguments when there is some.
+            StoreFull: no space left, or DuckDB's memory does not reach though all queries were ended; nothing was
+                written, call again with the same arguments after a while.
             StoreOwnedError: another daemon has taken the store over. StoreError: anything else; nothing was written.
         """
         if self._owner.lost:
@@ -322,20 +324,20 @@ class Writer:
             now=now, number=number, began_at=began_at or now, lag_us=lag_us,
         )  # fmt: skip
         try:
-            try:
-                write(derive=self._derived.usable())
-            except _NotDerived as error:
-                if is_full(error) or not self._engine.rollback():
-                    raise
-                # Rows come first. Until it succeeds again, records of places that are not known count as locked.
-                log.error("what follows from the events could not be derived, and is tried again: %s", error)
-                self._derived.failed()
-                write(derive=False)
+            self._written(write)
         except duckdb.Error as error:
             failure = self._failed(error, "a tick")
             self._said += bool(new_marks or declared)  # they wait in the spool, where readers see them
             if self._memory is memory or self._memory.tick < number:
-                raise failure from error
+                if not is_short(error) or self._alone:
+                    raise failure from error
+                return self._commit_alone(
+                    partial(
+                        self.commit, deltas, marks=marks, attempts=attempts, remote=remote, pins=pins, configs=configs,
+                        checkpoints=checkpoints, fault_files=fault_files, results=results, compared=compared,
+                        ledger=ledger, began_at=began_at, lag_us=lag_us,
+                    )
+                )  # fmt: skip
             self._rows += tick.mismatches
             return self._memory.rec_id  # the instance died after the commit: it is in the file
         except BaseException:
@@ -364,6 +366,27 @@ class Writer:
         self._last_commit = time.monotonic()
         self._changes += 1
         return memory.rec_id
+
+    def _commit_alone(self, again: Callable[[], int]) -> int:
+        """Once more what did not get the memory it needs, while no query holds any. Lines come before questions, which
+        can be asked again."""
+        self._alone = True
+        try:
+            with self._engine.alone():
+                return again()
+        finally:
+            self._alone = False
+
+    def _written(self, write: Callable[..., None]) -> None:
+        try:
+            write(derive=self._derived.usable())
+        except _NotDerived as error:
+            if is_full(error) or is_short(error) or not self._engine.rollback():
+                raise
+            # Rows come first. Until it succeeds again, records of places that are not known count as locked.
+            log.error("what follows from the events could not be derived, and is tried again: %s", error)
+            self._derived.failed()
+            write(derive=False)
 
     def _declared(self, attempts: Sequence[AttemptRow]) -> Declared:
         if not attempts:
@@ -487,6 +510,8 @@ class Writer:
                 self._derived.rebuild(self._engine.con, self._memory.observed_at)
                 self._changes += 1
             except StoreError as error:
+                if isinstance(error.__cause__, duckdb.Error) and is_short(error.__cause__):
+                    self._failed(error.__cause__, "what follows from the events")
                 log.error("%s", error)
                 self._derived.failed()
 
@@ -579,11 +604,22 @@ class Writer:
     def _failed(self, error: duckdb.Error, what: str) -> StoreError:
         """Brings the writer back to what the file holds, and says what happened."""
         self._derived.forget()
-        if not self._engine.rollback():
+        if is_short(error):
+            # What an append left behind that got no memory for a column is no table any more: DuckDB 1.5.6 rolls it
+            # back, and then finds columns of different lengths. What is in the file is well.
+            log.warning("queries are ended: %s needs the memory that they hold (%s)", what, str(error).splitlines()[0])
+            with self._engine.alone():
+                self._reopen()
+        elif not self._engine.rollback():
             self._reopen()
         if is_full(error):
             return StoreFull(
                 f"no space left for {self.layout.database}; {what} waits", "free some space: it goes on by itself"
+            )
+        if is_short(error):
+            return StoreFull(
+                f"DuckDB's memory does not reach for {self.layout.database}; {what} waits",
+                "ask less of the daemon at a time: it goes on by itself",
             )
         return StoreError(f"cannot write {what} into {self.layout.database}: {error}")
 
@@ -621,6 +657,8 @@ class Writer:
             self._reopen()
             return False
         except duckdb.Error as error:
+            if is_short(error):
+                self._failed(error, "a checkpoint")
             log.info("checkpoint put off: %s", error)  # a reader's transaction is open
             return False
         self._checkpoint_after = 0.0
