@@ -20,6 +20,7 @@ from tic_daemon.ledger import closure, criterion, gates
 from tic_daemon.ledger.canon import canonical
 from tic_daemon.ledger.entries import EVIDENCE, Entry, as_json, complaint, parse
 from tic_daemon.scan.events import At, Fault, Mismatch
+from tic_daemon.scan.rules import RuleSet
 from tic_daemon.store.comparison_rows import ComparisonFileRow, ComparisonRow
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
@@ -722,3 +723,37 @@ def test_no_row_is_ever_updated_or_deleted() -> None:
     """Nothing in the program changes the ledger's table but by adding to it."""
     for path in (ROOT / "daemon/tic_daemon").rglob("*.py"):
         assert not re.search(r"(UPDATE|DELETE FROM|INSERT OR REPLACE INTO)\s+ledger_row", path.read_text()), path
+
+
+def test_a_fault_or_a_mark_of_another_store_takes_a_pass_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also before the daemon whose evidence it is has heard of it."""
+    worlds = []
+    for host in ("n1", "n2"):
+        monkeypatch.setattr("tic_daemon.store.layout.local_host", lambda host=host: host)
+        worlds.append(World(Writer.open(StoreLayout.find(tmp_path))))
+        worlds[-1].writer.put_fault_rules(RuleSet.load([]).fault_rules())
+    one, other = worlds
+    bits = one.freeze(BITWISE)
+    runs = [one.run() for _ in range(3)]
+    for run in runs:
+        one.candidate(run)
+        one.compare(run, "PASS", bits)
+    assert set(one.ask("SELECT state FROM evidence_current")) == {("pass",)}
+    events = [record(runs[0])(At(0, 40, 1, step=0)), cuda(At(40, 40, 2, step=0))]
+    row = source("other.log", host="n2", run_hint=runs[0], run_how="path")
+    cursor = CursorRow(row.source_id, 0, byte_offset=80, path=row.path)
+    mark = MarkRow("m", runs[1], None, "run", "", "inconclusive", "odd", "eve", datetime(2026, 1, 1), "h")
+    other.writer.commit([SourceDelta(row, cursor, tuple(events), lines=2)], marks=[mark])
+    for each in worlds:
+        each.writer.close()
+    reader = open_reader(tmp_path)
+    try:
+        said = "SELECT c.name, g.state, g.cause FROM gates g JOIN candidates c USING (candidate_id) WHERE g.cell = 'replay'"
+        found = {row[0]: row[1:] for row in reader.query(said).rows}
+    finally:
+        reader.close()
+    assert found == {
+        runs[0]: ("inconclusive", "locked: a fault that another store saw"),
+        runs[1]: ("inconclusive", "marked inconclusive"),
+        runs[2]: ("pass", "said PASS"),
+    }
