@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -47,8 +48,11 @@ class Crowd:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        with self._writer._engine.alone():
-            pass
+        while any(thread.is_alive() for thread in self._threads):
+            for cursor in [*self._writer._engine._cursors]:
+                with contextlib.suppress(duckdb.Error):
+                    cursor.interrupt()
+            time.sleep(0.02)
         for thread in self._threads:
             thread.join(10)
 

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 STORAGE_VERSION = "v1.2.0"
 READER_WAIT_S = 10.0
 
-ALONE_S = 0.5
-"""How long the queries of others are told to end, before the writer tries again with their memory."""
+END_S = 10.0
+"""How long the queries of a dead instance may take to end."""
 
 _SHORT = re.compile(r"Out of Memory Error|failed to (allocate|pin)|could not allocate block", re.IGNORECASE)
 _FULL = re.compile(r"no space left on device|quota exceeded|file too large|could not write all bytes", re.IGNORECASE)
@@ -118,16 +118,9 @@ class Engine:
             return cursor
 
     @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        """Ends what runs on all cursors and gives out none meanwhile: the memory is the writer's. Lines come before
-        questions, which can be asked again."""
+    def held(self) -> Iterator[None]:
+        """Gives out no cursor meanwhile: what is opened again then is the writer's alone."""
         with self._lock:
-            until = time.monotonic() + ALONE_S
-            while time.monotonic() < until:  # an interrupt between two statements is forgotten
-                for con in [*self._cursors]:
-                    with contextlib.suppress(duckdb.Error):
-                        con.interrupt()
-                time.sleep(0.02)
             yield
 
     def rollback(self) -> bool:
@@ -144,13 +137,29 @@ class Engine:
         """Closes a dead instance and opens the file again; all that was committed is there.
 
         Cursors given out before are closed: their queries fail, the next ones ask for new cursors.
+
+        Raises:
+            StoreError: a query of the dead instance does not end.
         """
         log.warning("reopening %s after a fatal error of the database", self._layout.database)
-        self.close()
         with self._lock:
+            self.close()
+            self._wait_until_closed()
             self.con = self._connect()
             self._idle = self.con.cursor()
         self.lock_down()
+
+    def _wait_until_closed(self) -> None:
+        """A query that was interrupted holds its instance until it notices. Whoever connects before that is given the
+        dead instance again."""
+        deadline = time.monotonic() + END_S
+        while self._has_open(str(self._layout.database)):
+            if time.monotonic() > deadline:
+                raise StoreError(
+                    f"a query does not end, so that {self._layout.database} cannot be opened again",
+                    "start the daemon again",
+                )
+            time.sleep(0.01)
 
     def checkpoint(self) -> None:
         """Moves the WAL into the file. Raises duckdb.Error; after a fatal one `reopen` is needed."""
@@ -180,11 +189,15 @@ class Engine:
         """
         if self._layout.database.exists():
             return False
-        gone = f"/{self._layout.database.name} (deleted)"
+        return self._has_open(f"/{self._layout.database.name} (deleted)")
+
+    @staticmethod
+    def _has_open(end: str) -> bool:
+        """Whether a descriptor of ours is of a file whose name ends so."""
         with contextlib.suppress(OSError), os.scandir("/proc/self/fd") as descriptors:
             for entry in descriptors:
                 with contextlib.suppress(OSError):
-                    if os.readlink(entry.path).endswith(gone):  # noqa: PTH115 -- thousands of them: no Path for each
+                    if os.readlink(entry.path).endswith(end):  # noqa: PTH115 -- thousands of them: no Path for each
                         return True
         return False
 

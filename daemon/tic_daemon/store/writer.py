@@ -10,6 +10,7 @@ that failed has written nothing and can be tried again with the same deltas.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 import uuid
@@ -326,18 +327,20 @@ class Writer:
         try:
             self._written(write)
         except duckdb.Error as error:
-            failure = self._failed(error, "a tick")
-            self._said += bool(new_marks or declared)  # they wait in the spool, where readers see them
-            if self._memory is memory or self._memory.tick < number:
-                if not is_short(error) or self._alone:
-                    raise failure from error
-                return self._commit_alone(
-                    partial(
-                        self.commit, deltas, marks=marks, attempts=attempts, remote=remote, pins=pins, configs=configs,
-                        checkpoints=checkpoints, fault_files=fault_files, results=results, compared=compared,
-                        ledger=ledger, began_at=began_at, lag_us=lag_us,
-                    )
-                )  # fmt: skip
+            again = is_short(error) and not self._alone
+            with self._engine.held() if again else contextlib.nullcontext():
+                failure = self._failed(error, "a tick")
+                self._said += bool(new_marks or declared)  # they wait in the spool, where readers see them
+                if self._memory is memory or self._memory.tick < number:
+                    if not again:
+                        raise failure from error
+                    return self._commit_alone(
+                        partial(
+                            self.commit, deltas, marks=marks, attempts=attempts, remote=remote, pins=pins,
+                            configs=configs, checkpoints=checkpoints, fault_files=fault_files, results=results,
+                            compared=compared, ledger=ledger, began_at=began_at, lag_us=lag_us,
+                        )
+                    )  # fmt: skip
             self._rows += tick.mismatches
             return self._memory.rec_id  # the instance died after the commit: it is in the file
         except BaseException:
@@ -372,8 +375,7 @@ class Writer:
         can be asked again."""
         self._alone = True
         try:
-            with self._engine.alone():
-                return again()
+            return again()
         finally:
             self._alone = False
 
@@ -608,8 +610,7 @@ class Writer:
             # What an append left behind that got no memory for a column is no table any more: DuckDB 1.5.6 rolls it
             # back, and then finds columns of different lengths. What is in the file is well.
             log.warning("queries are ended: %s needs the memory that they hold (%s)", what, str(error).splitlines()[0])
-            with self._engine.alone():
-                self._reopen()
+            self._reopen()
         elif not self._engine.rollback():
             self._reopen()
         if is_full(error):
