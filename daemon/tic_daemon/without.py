@@ -10,7 +10,8 @@ class _Absent:
 
     @staticmethod
     def find_spec(name: str, *_: object) -> None:
-        if name == "pandas":
+        # Whoever asks importlib.util.find_spec whether there is pandas, as the W&B client does, expects None.
+        if name == "pandas" and sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":
             raise ModuleNotFoundError("No module named 'pandas'", name=name)
 
 

@@ -109,9 +109,9 @@ def test_locked_numbers_are_no_ground(reader: Asked) -> None:
     """Once CUDA state is corrupted, nothing of the attempt is looked at."""
     store = WorldStore()
     store.put("comparison", [comparison(1, "r1")])
-    ((sql,),) = store.con.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'i_comparison_standing'").fetchall()
-    standing = sql.split(" AS ", 1)[1].rstrip(";")
+    ((sql,),) = store.con.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'comparisons'").fetchall()
+    made = sql.split(" AS ", 1)[1].rstrip(";")
     store.con.execute(
-        f"CREATE OR REPLACE VIEW i_comparison_standing AS SELECT * REPLACE ('locked' AS admissibility) FROM ({standing})"
+        f"CREATE OR REPLACE VIEW comparisons AS SELECT * REPLACE ('locked' AS admissibility) FROM ({made})"
     )
     assert facts_of(Asked(store), "r1").compared == ()  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import os
 import signal
 import subprocess
@@ -11,6 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+    importlib.metadata.version("wandb")
+    import wandb  # noqa: F401  a client that is there and cannot be loaded is not taken for one that is not there
 
 _SCRIPT = """
 import math, os, sys, time

@@ -55,6 +55,7 @@ made AS MATERIALIZED (
     FROM one c LEFT JOIN near n ON n.host = c.host AND n.path = c.path CROSS JOIN sole o
 ),
 -- include comparison_standing.sql
+SELECT * FROM standing
 """
 _UNREAD: Final = """
 SELECT count(*), coalesce(min(path), '') FROM sources

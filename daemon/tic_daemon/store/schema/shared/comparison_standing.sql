@@ -1,4 +1,5 @@
--- Where comparisons stand towards the faults of their run: of each row of `made`, the attempt, admissibility and reason.
+-- Where comparisons stand towards the faults of their run: CTE `standing`, of each row of `made` the attempt, admissibility and reason.
+-- Not a question within a CTE: DuckDB 1.4 forgets the names in such a one when it reads a view.
 --
 -- A dump has no place in a log. Its numbers stand at the step and at the production time of the later side: no later than
 -- both sides' times say, no earlier than the later receipt. Which process made them, a receipt tells: then they are of its
@@ -91,15 +92,17 @@ weighed AS (
              ELSE p.zone_words END AS made_in
     FROM placed p
     LEFT JOIN held h ON h.key = p.key LEFT JOIN unheard u ON u.key = p.key LEFT JOIN found f ON f.key = p.key
+),
+standing AS MATERIALIZED (
+    SELECT key, run_id, hi_attempt AS attempt, lo_attempt,
+        CASE WHEN locked THEN 'locked' WHEN reported_late OR voided OR made_in IS NOT NULL THEN 'suspect' ELSE 'admissible' END AS admissibility,
+        CASE WHEN locked THEN CASE WHEN after_fault THEN 'after the fault' ELSE 'order unknown' END
+             WHEN reported_late THEN 'fault reported in or before this step'
+             WHEN voided THEN 'step voided by a fault'
+             ELSE coalesce(made_in, '') END AS why,
+        run_id IN (SELECT run_id FROM i_place) AS known,
+        coalesce(run_id IN (SELECT run_id FROM doubted WHERE of_run)
+            OR EXISTS (SELECT 1 FROM doubted d WHERE NOT d.of_run AND d.run_id = w.run_id AND d.attempt BETWEEN w.lo_attempt AND w.hi_attempt),
+            EXISTS (SELECT 1 FROM doubted)) AS marked
+    FROM weighed w
 )
-SELECT key, run_id, hi_attempt AS attempt, lo_attempt,
-    CASE WHEN locked THEN 'locked' WHEN reported_late OR voided OR made_in IS NOT NULL THEN 'suspect' ELSE 'admissible' END AS admissibility,
-    CASE WHEN locked THEN CASE WHEN after_fault THEN 'after the fault' ELSE 'order unknown' END
-         WHEN reported_late THEN 'fault reported in or before this step'
-         WHEN voided THEN 'step voided by a fault'
-         ELSE coalesce(made_in, '') END AS why,
-    run_id IN (SELECT run_id FROM i_place) AS known,
-    coalesce(run_id IN (SELECT run_id FROM doubted WHERE of_run)
-        OR EXISTS (SELECT 1 FROM doubted d WHERE NOT d.of_run AND d.run_id = weighed.run_id AND d.attempt BETWEEN weighed.lo_attempt AND weighed.hi_attempt),
-        EXISTS (SELECT 1 FROM doubted)) AS marked
-FROM weighed

@@ -53,14 +53,13 @@ marked_one AS MATERIALIZED (
     WHERE scope = 'record' AND verdict = 'inconclusive' AND NOT retracted AND starts_with(target, 'comparison:')
 ),
 one AS MATERIALIZED (SELECT * FROM i_comparison),
-standing AS MATERIALIZED (
-WITH made AS MATERIALIZED (
+made AS MATERIALIZED (
     SELECT rec_id AS key, run_id, step, produced_a, produced_how_a, producer_host_a, producer_pid_a, produced_b, produced_how_b,
         producer_host_b, producer_pid_b
     FROM one
 ),
 -- include comparison_standing.sql
-),
+,
 -- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats, and one of
 -- what is declared and what manifests say of them.
 now AS MATERIALIZED (SELECT host, task, arg_max(content, rec_id) AS content FROM b_comparison_task WHERE content <> '' GROUP BY host, task),

@@ -21,7 +21,7 @@ WITH made AS MATERIALIZED (
     FROM i_evidence WHERE gate = ''
 ),
 -- include comparison_standing.sql
-;
+SELECT * FROM standing;
 
 CREATE OR REPLACE VIEW evidence_current AS
 WITH file AS MATERIALIZED (SELECT * FROM i_comparison_file),
