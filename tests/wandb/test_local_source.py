@@ -433,6 +433,23 @@ def test_a_mount_that_hangs_holds_up_nobody(
     assert daemon.steps() == list(range(8))
 
 
+def test_a_thread_that_rests_does_not_hang(
+    real_logs: RealLogs,
+    daemon: Daemon,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It rests for as long as nothing is followed. A run that appears just before the daemon ends is read all the same."""
+    path = in_directory(tmp_path, "small", real_logs.small.read_bytes())
+    daemon.read()  # it has looked, and rests
+    daemon.runs._beat -= 2 * wandb_local.STUCK_S
+    daemon.runs.found([(str(path), str(tmp_path))])
+    daemon.took(daemon.runs.finish(20))
+    assert "takes longer" not in caplog.text
+    assert daemon.steps() == list(range(8))
+
+
 def test_a_run_moves_when_it_logs_and_not_when_its_files_grow(
     real_logs: RealLogs, daemon: Daemon, tmp_path: Path
 ) -> None:

@@ -137,7 +137,7 @@ class WandbLocal:
         with self._state:
             if listed != self._found:
                 self._found = listed
-                self._asked += 1
+                self._ask()
                 self._state.notify_all()
 
     def take(self) -> list[SourceDelta]:
@@ -160,8 +160,14 @@ class WandbLocal:
             self._hurry = True
             self._torn = self._torn or torn
             self._all = True
-            self._asked += 1
+            self._ask()
             self._state.notify_all()
+
+    def _ask(self) -> None:
+        """Asks the thread for another look. With the lock held."""
+        if self._done >= self._asked:
+            self._beat = time.monotonic()  # it rests, for as long as nothing is followed: that is no hanging
+        self._asked += 1
 
     def drained(self) -> bool:
         """Whether all that was asked for is read and taken, or the thread hangs and nothing more can be had."""
