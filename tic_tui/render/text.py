@@ -7,6 +7,7 @@ is not yet `Safe` through the sanitiser, and never lets a line be wider than ask
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -126,6 +127,11 @@ class Builder:
 def plain(line: Line) -> str:
     """The line's text."""
     return "".join(span.text for span in line)
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    """Lines as text, to be copied."""
+    return "\n".join(plain(line).rstrip() for line in lines)
 
 
 def number(value: float | None) -> str:

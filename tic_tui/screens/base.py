@@ -54,6 +54,11 @@ class View(Screen[None], inherit_bindings=False):
         """Draws what the app holds now. Called on every reading, on every tick of ages, and on resume."""
         raise NotImplementedError
 
+    def unread(self) -> str:
+        """What stands in the place of a reading that did not come yet."""
+        link = tic_app(self).link
+        return f"cannot be read: {link.detail}" if link.state == "disconnected" and link.detail else "reading ..."
+
     def target_run(self) -> tuple[str, int | None, str] | None:
         """(run_id, attempt, record) that a mark made here is about; None without one."""
         raise NotImplementedError

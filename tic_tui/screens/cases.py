@@ -15,9 +15,9 @@ from tic_tui.evidence_model import Baseline, Case, Record
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Demand
 from tic_tui.render import cases, chrome
-from tic_tui.render.text import Line
+from tic_tui.render.text import Line, text_of
 from tic_tui.screens.base import TABLE
-from tic_tui.screens.pages import PageView, RecordScreen, text_of
+from tic_tui.screens.pages import PageView, RecordScreen
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 from tic_tui.widgets.rows import RowList

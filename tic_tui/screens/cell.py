@@ -19,10 +19,9 @@ from tic_tui.evidence_model import Candidate, Cell, CellView, EvidenceAsk
 from tic_tui.model import Demand
 from tic_tui.render import cell as lines
 from tic_tui.render import chrome, gates
-from tic_tui.render.text import Line, some
+from tic_tui.render.text import Line, some, text_of
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.comparison import ComparisonScreen
-from tic_tui.screens.pages import text_of
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 from tic_tui.widgets.rows import RowList

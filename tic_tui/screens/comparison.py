@@ -18,7 +18,7 @@ from tic_tui import bindings
 from tic_tui.comparison_model import Boundary, CompareAsk, Comparison, ComparisonView, SequenceRow, TokenRow
 from tic_tui.model import Demand
 from tic_tui.render import chrome, comparison, comparisons, response, sequences, token
-from tic_tui.render.text import Builder, Line, count, plain
+from tic_tui.render.text import Builder, Line, count, text_of
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
@@ -177,8 +177,7 @@ class ComparisonScreen(_Within):
 
     def _nothing(self, view: ComparisonView | None) -> str:
         if view is None:
-            trouble = tic_app(self).link.detail if tic_app(self).link.state == "disconnected" else ""
-            return f"cannot be read: {trouble}" if trouble else "reading ..."
+            return self.unread()
         if view.row is None:
             return "this comparison is not in the store any more"
         return "no probe is kept" if self.trace else "no sequence was compared"
@@ -207,7 +206,7 @@ class ComparisonScreen(_Within):
     # --- actions ---
 
     def copy_text(self) -> str:
-        return _text(self._detail(self.view_shown(), 200))
+        return text_of(self._detail(self.view_shown(), 200))
 
     async def action_open(self) -> None:
         row = self.within.selected
@@ -291,7 +290,7 @@ class SequenceScreen(_Within):
         glyphs = tic_app(self).glyphs
         rows = [sequences.token_row(row, 200, glyphs, selected=False) for row in self.tokens.rows]
         head = sequences.sequence_detail(self.row, 200, 60, glyphs)
-        return _text([*head, sequences.token_header(200, glyphs), *rows])
+        return text_of([*head, sequences.token_header(200, glyphs), *rows])
 
     async def action_open(self) -> None:
         if (row := self.tokens.selected) is not None:
@@ -341,7 +340,7 @@ class TokenScreen(_Within):
         return token.files(self.one, view.artifacts if view is not None else None, width, glyphs)
 
     def copy_text(self) -> str:
-        return _text(self._lines(200))
+        return text_of(self._lines(200))
 
     async def action_open(self) -> None:
         if self.row is None:
@@ -354,7 +353,3 @@ class TokenScreen(_Within):
 
     def action_right(self) -> None:
         self.bottom.shift(20)
-
-
-def _text(lines: Sequence[Line]) -> str:
-    return "\n".join(plain(line).rstrip() for line in lines)

@@ -16,7 +16,7 @@ from tic_tui.comparison_model import CompareAsk, Comparison, ComparisonsView
 from tic_tui.filters import Filter
 from tic_tui.model import Demand
 from tic_tui.render import chrome, comparison, comparisons
-from tic_tui.render.text import Builder, Line, plain
+from tic_tui.render.text import Builder, Line, text_of
 from tic_tui.screens.base import TABLE
 from tic_tui.screens.comparison import ComparisonScreen
 from tic_tui.screens.filtered import FilteredView
@@ -32,10 +32,10 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
     name_in_table = bindings.COMPARISONS
     BINDINGS = TABLE.textual(bindings.COMPARISONS)
     filter_table = "comparisons"
+    what = "comparisons"
 
     def __init__(self) -> None:
         super().__init__()
-        self._at_pause = 0
         self._asked_board: tuple[str | None, int | None, int | None] | None = None
 
     def body(self) -> ComposeResult:
@@ -77,32 +77,15 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
 
     # --- drawing ---
 
-    def draw_head(self) -> None:
-        app, table, view = tic_app(self), self.table, self.view_shown()
-        width = max(1, table.size.width) if table.size.width else self.size.width
-        matching = view.matching if view is not None else 0
-        if table.follows or view is None:
-            self._at_pause = matching
-        new = matching - self._at_pause if view is not None else 0
-        head = chrome.badge(
-            comparisons.counts(view, self.filters), table.follows, new, width, app.glyphs,
-            focused=self.focused is table, below=table.cursor < table.row_count - 1,
-            key=bindings.shown(app.keymap.find("follow").keys[0]), what="comparisons",
-        )  # fmt: skip
-        cells = table.line_width if table.row_count else width
-        names = comparisons.COLUMNS.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
-        self.query_one("#records-head", Painted).paint([head, names])
-        self.query_one("#no-record", Painted).paint(self._nothing(view, width))
+    def counts(self, view: ComparisonsView | None) -> str:
+        return comparisons.counts(view, self.filters)
 
-    def _nothing(self, view: ComparisonsView | None, width: int) -> list[Line]:
-        app = tic_app(self)
+    def nothing(self, view: ComparisonsView | None, width: int) -> Sequence[Line]:
+        glyphs = tic_app(self).glyphs
         if view is not None and view.total == 0:
-            return comparisons.nothing(view.queue, width, app.glyphs)
-        text = "  no comparison matches all filters"
-        if view is None:
-            trouble = app.link.detail if app.link.state == "disconnected" else ""
-            text = f"  cannot be read: {trouble}" if trouble else "  reading ..."
-        return [Builder(width, app.glyphs).add(text, "dim").line()]
+            return comparisons.nothing(view.queue, width, glyphs)
+        text = self.unread() if view is None else "no comparison matches all filters"
+        return [Builder(width, glyphs).add(f"  {text}", "dim").line()]
 
     def draw_rest(self) -> None:
         self._draw_below()
@@ -155,8 +138,7 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
         one = self.table.selected
         if one is None:
             return ""
-        lines = comparison.detail(one, 200, tic_app(self).glyphs)
-        return "\n".join(plain(line).rstrip() for line in lines)
+        return text_of(comparison.detail(one, 200, tic_app(self).glyphs))
 
     async def open_row(self) -> None:
         if (one := self.table.selected) is not None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from tic_tui import bindings
 from tic_tui.filters import Filter
-from tic_tui.render import filters
+from tic_tui.render import chrome, filters
+from tic_tui.render.text import Line
 from tic_tui.screens.base import View
 from tic_tui.screens.filter import Choices, FilterScreen
 from tic_tui.widgets.filterstack import FilterStack
@@ -28,12 +30,15 @@ class FilteredView(View, Generic[V]):
     """
 
     filter_table: ClassVar[str]
+    what: ClassVar[str]
+    """The rows, in the head of the table."""
 
     def __init__(self) -> None:
         super().__init__()
         self.run_id: str | None = None  # None: all runs
         self.filters: tuple[Filter, ...] = ()
         self.wanted_choices = ""
+        self._at_pause = 0  # how many rows matched when the table stopped following
 
     @property
     def table(self) -> ColumnTable[Any]:
@@ -49,8 +54,16 @@ class FilteredView(View, Generic[V]):
         view = self.view_read()
         return view if view is not None and view.demand.run_id == self.run_id else None
 
-    def draw_head(self) -> None:
-        """What stands over the table, or in its place."""
+    def counts(self, view: V | None) -> str:
+        """How many rows there are."""
+        raise NotImplementedError
+
+    def grows(self, view: V) -> bool:
+        """Whether the count grows by new rows alone."""
+        return True
+
+    def nothing(self, view: V | None, width: int) -> Sequence[Line]:
+        """What stands in the place of the table where it has no row."""
         raise NotImplementedError
 
     def draw_rest(self) -> None:
@@ -107,6 +120,24 @@ class FilteredView(View, Generic[V]):
         """Values of columns, as far as they are read."""
         view = self.view_read()
         return {} if view is None else view.choices
+
+    def draw_head(self) -> None:
+        """What stands over the table, or in its place."""
+        app, table, view = tic_app(self), self.table, self.view_shown()
+        width = max(1, table.size.width) if table.size.width else self.size.width
+        matching = view.matching if view is not None else 0
+        if table.follows or view is None:
+            self._at_pause = matching
+        new = matching - self._at_pause if view is not None and self.grows(view) else 0
+        head = chrome.badge(
+            self.counts(view), table.follows, new, width, app.glyphs, focused=self.focused is table,
+            below=table.cursor < table.row_count - 1, key=bindings.shown(app.keymap.find("follow").keys[0]),
+            what=self.what,
+        )  # fmt: skip
+        cells = table.line_width if table.row_count else width
+        names = table.named.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
+        self.query_one("#records-head", Painted).paint([head, names])
+        self.query_one("#no-record", Painted).paint(self.nothing(view, width))
 
     def draw_stack(self) -> None:
         """The stack's lines; below 16 lines one line says all filters."""

@@ -14,10 +14,10 @@ from tic_tui import bindings
 from tic_tui.evidence_model import FirstDivergence, HintsView
 from tic_tui.model import Demand
 from tic_tui.render import chrome, hints
-from tic_tui.render.text import Builder, Line
+from tic_tui.render.text import Builder, Line, text_of
 from tic_tui.screens.base import TABLE
 from tic_tui.screens.comparison import ComparisonScreen
-from tic_tui.screens.pages import PageView, text_of
+from tic_tui.screens.pages import PageView
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Painted, tic_app
 from tic_tui.widgets.rows import RowList

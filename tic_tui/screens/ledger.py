@@ -18,11 +18,11 @@ from tic_tui.filters import Filter
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Demand
 from tic_tui.render import chrome, ledger
-from tic_tui.render.text import Builder, Line
+from tic_tui.render.text import Builder, Line, text_of
 from tic_tui.screens.base import TABLE
 from tic_tui.screens.comparison import ComparisonScreen
 from tic_tui.screens.filtered import FilteredView
-from tic_tui.screens.pages import RecordScreen, Turned, text_of
+from tic_tui.screens.pages import RecordScreen, Turned
 from tic_tui.widgets.filterstack import FilterStack
 from tic_tui.widgets.ledger import LedgerTable
 from tic_tui.widgets.lists import LineList
@@ -35,10 +35,7 @@ class LedgerScreen(Turned, FilteredView[LedgerView]):
     name_in_table = bindings.LEDGER
     BINDINGS = TABLE.textual(bindings.LEDGER)
     filter_table = "ledger"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._at_pause = 0
+    what = "rows"
 
     def body(self) -> ComposeResult:
         yield Painted(id="pages")
@@ -80,34 +77,24 @@ class LedgerScreen(Turned, FilteredView[LedgerView]):
         super().sync()
 
     def draw_head(self) -> None:
-        app, table, view = tic_app(self), self.table, self.view_shown()
-        width = max(1, table.size.width) if table.size.width else self.size.width
-        matching = view.matching if view is not None else 0
-        if table.follows or view is None:
-            self._at_pause = matching
-        head = chrome.badge(
-            ledger.counts(view, self.filters), table.follows, matching - self._at_pause, width, app.glyphs,
-            focused=self.focused is table, below=table.cursor < table.row_count - 1,
-            key=bindings.shown(app.keymap.find("follow").keys[0]), what="rows",
-        )  # fmt: skip
-        cells = table.line_width if table.row_count else width
-        names = ledger.COLUMNS.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
-        self.query_one("#records-head", Painted).paint([head, names])
-        self.query_one("#no-record", Painted).paint(self._nothing(view, width))
-        chain = self.query_one("#chain", Painted)
-        chain.paint([ledger.chain_line(view.chain, self.size.width, app.glyphs)] if view is not None else [])
+        super().draw_head()
+        view = self.view_shown()
+        lines = [ledger.chain_line(view.chain, self.size.width, tic_app(self).glyphs)] if view is not None else []
+        self.query_one("#chain", Painted).paint(lines)
 
-    def _nothing(self, view: LedgerView | None, width: int) -> list[Line]:
-        app = tic_app(self)
+    def counts(self, view: LedgerView | None) -> str:
+        return ledger.counts(view, self.filters)
+
+    def nothing(self, view: LedgerView | None, width: int) -> Sequence[Line]:
+        glyphs = tic_app(self).glyphs
         if view is not None and view.total == 0 and self.run_id is None:
-            return ledger.nothing(width, app.glyphs)
-        text = "  no row matches all filters"
+            return ledger.nothing(width, glyphs)
+        text = "no row matches all filters"
         if view is None:
-            trouble = app.link.detail if app.link.state == "disconnected" else ""
-            text = f"  cannot be read: {trouble}" if trouble else "  reading ..."
+            text = self.unread()
         elif view.total == 0:
-            text = f"  no row of the ledger is of run {self.run_id}; key w shows all of them"
-        return [Builder(width, app.glyphs).add(text, "dim").line()]
+            text = f"no row of the ledger is of run {self.run_id}; key w shows all of them"
+        return [Builder(width, glyphs).add(f"  {text}", "dim").line()]
 
     def draw_rest(self) -> None:
         head, pane, one = self.query_one("#side-head", Painted), self.query_one(LineList), self.table.selected

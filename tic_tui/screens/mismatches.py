@@ -16,7 +16,7 @@ from tic_tui.filters import Filter
 from tic_tui.model import Demand, Mismatch, MismatchesView
 from tic_tui.neighbours import Neighbours
 from tic_tui.render import chrome, filters, records
-from tic_tui.render.text import Builder
+from tic_tui.render.text import Builder, Line
 from tic_tui.screens.base import TABLE
 from tic_tui.screens.filtered import FilteredView
 from tic_tui.screens.inspect import InspectScreen
@@ -32,10 +32,7 @@ class MismatchesScreen(FilteredView[MismatchesView]):
     name_in_table = bindings.MISMATCHES
     BINDINGS = TABLE.textual(bindings.MISMATCHES)
     filter_table = "mismatches"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._at_pause = 0
+    what = "mismatches"
 
     def body(self) -> ComposeResult:
         yield Painted(id="stack-line")
@@ -67,31 +64,21 @@ class MismatchesScreen(FilteredView[MismatchesView]):
 
     # --- drawing ---
 
-    def draw_head(self) -> None:
-        app, table, view = tic_app(self), self.table, self.view_shown()
-        width = max(1, table.size.width) if table.size.width else self.size.width
-        matching = view.matching if view is not None else 0
-        if table.follows or view is None:
-            self._at_pause = matching
-        # While older records are still searched the count grows by old ones, and says nothing about new ones.
-        new = matching - self._at_pause if view is not None and view.search.complete else 0
-        head = chrome.badge(
-            filters.counts(view, self.filters), table.follows, new, width, app.glyphs, focused=self.focused is table,
-            below=table.cursor < table.row_count - 1, key=bindings.shown(app.keymap.find("follow").keys[0]),
-        )  # fmt: skip
-        cells = table.line_width if table.row_count else width
-        names = records.COLUMNS.header(cells, app.glyphs, chosen=table.column, all_runs=table.all_runs)
-        self.query_one("#records-head", Painted).paint([head, names])
-        self.query_one("#no-record", Painted).paint([Builder(width, app.glyphs).add(self._nothing(view), "dim").line()])
+    def counts(self, view: MismatchesView | None) -> str:
+        return filters.counts(view, self.filters)
 
-    def _nothing(self, view: MismatchesView | None) -> str:
-        app = tic_app(self)
+    def grows(self, view: MismatchesView) -> bool:
+        return view.search.complete  # while older records are still searched it grows by old ones
+
+    def nothing(self, view: MismatchesView | None, width: int) -> Sequence[Line]:
+        return [Builder(width, tic_app(self).glyphs).add(f"  {self._none(view)}", "dim").line()]
+
+    def _none(self, view: MismatchesView | None) -> str:
         if view is None:
-            trouble = app.link.detail if app.link.state == "disconnected" else ""
-            return f"  cannot be read: {trouble}" if trouble else "  reading ..."
+            return self.unread()
         if view.total == 0:
-            return "  no mismatch record yet"
-        return "  no record matches all filters" if view.search.complete else "  none found yet; searching on"
+            return "no mismatch record yet"
+        return "no record matches all filters" if view.search.complete else "none found yet; searching on"
 
     def draw_rest(self) -> None:
         head, pane = self.query_one("#side-head", Painted), self.query_one(DetailPane)

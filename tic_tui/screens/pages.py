@@ -12,7 +12,7 @@ from tic_tui import bindings
 from tic_tui.evidence_model import EvidenceView
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Demand
-from tic_tui.render.text import Builder, Line, plain
+from tic_tui.render.text import Builder, Line, text_of
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Listing, Painted, tic_app
@@ -95,9 +95,7 @@ class PageView(Turned):
         if view is not None:
             panel.paint(lines(width, app.glyphs))
             return
-        trouble = app.link.detail if app.link.state == "disconnected" else ""
-        text = f"  cannot be read: {trouble}" if trouble else "  reading ..."
-        panel.paint([Builder(width, app.glyphs).add(text, "dim").line()])
+        panel.paint([Builder(width, app.glyphs).add(f"  {self.unread()}", "dim").line()])
 
 
 class RecordScreen(View):
@@ -146,8 +144,3 @@ class RecordScreen(View):
 
     def action_back(self) -> None:
         tic_app(self).pop_screen()
-
-
-def text_of(lines: Sequence[Line]) -> str:
-    """Lines as text, to be copied."""
-    return "\n".join(plain(line).rstrip() for line in lines)

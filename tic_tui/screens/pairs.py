@@ -15,9 +15,9 @@ from tic_tui.evidence_model import Pair, PairsView, PairValue, Rule
 from tic_tui.glyphs import Glyphs
 from tic_tui.model import Demand
 from tic_tui.render import chrome, pairs
-from tic_tui.render.text import Line, some
+from tic_tui.render.text import Line, some, text_of
 from tic_tui.screens.base import TABLE
-from tic_tui.screens.pages import PageView, RecordScreen, text_of
+from tic_tui.screens.pages import PageView, RecordScreen
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import Listing, Painted, tic_app
 from tic_tui.widgets.rows import RowList

@@ -31,7 +31,7 @@ from tic_tui.render import (
     plot,
     records,
 )
-from tic_tui.render.text import Builder, Line, count, plain, some
+from tic_tui.render.text import Builder, Line, count, some, text_of
 from tic_tui.screens.base import TABLE, View
 from tic_tui.screens.comparison import ComparisonScreen
 from tic_tui.screens.inspect import InspectScreen
@@ -286,7 +286,7 @@ class RunScreen(View):
 
     def copy_text(self) -> str:
         if (one := self._comparison()) is not None:
-            return "\n".join(plain(line).rstrip() for line in comparison.detail(one, 200, tic_app(self).glyphs))
+            return text_of(comparison.detail(one, 200, tic_app(self).glyphs))
         lack = self.query_one(GapList).selected if self.focused is self.query_one(GapList) else None
         if lack is not None:
             return f"{lack.kind} {lack.source} {lack.first_step} to {lack.last_step} {lack.key or ''}: {lack.detail}"

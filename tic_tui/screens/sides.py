@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from tic_tui import bindings
 from tic_tui.histories import Lack, Side
 from tic_tui.render import histories
-from tic_tui.render.text import Line, plain
+from tic_tui.render.text import Line, text_of
 from tic_tui.screens.base import TABLE, View
 from tic_tui.widgets.lists import LineList
 from tic_tui.widgets.painted import tic_app
@@ -55,7 +55,7 @@ class SidesScreen(View):
         return str(self.lack.run_id), self.lack.attempt, ""
 
     def copy_text(self) -> str:
-        return "\n".join(plain(line).rstrip() for line in self._lines(200))
+        return text_of(self._lines(200))
 
     def action_back(self) -> None:
         tic_app(self).pop_screen()
