@@ -6,11 +6,9 @@ Each store has a chain of its own. Files that rows name are not looked at: `tic-
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from tic_daemon.ledger.chain import NAMES, Break, Link, Walk
-from tic_daemon.ledger.entries import Entry
+from tic_daemon.ledger.chain import COLUMNS, Break, Walk, of_row
 from tic_tui.evidence_model import Chain
 from tic_tui.queries import everything
 from tic_tui.reading import Ask
@@ -20,10 +18,8 @@ if TYPE_CHECKING:
     from tic_daemon.store.reader import Reader
 
 PAGE: Final = 1000
-_RENAMED: Final = {"candidate": "candidate_id", "criterion": "criterion_id"}
-_COLUMNS: Final = ", ".join(_RENAMED.get(name, name) for name in (*NAMES, "seq", "prev_hash", "row_hash"))
 _ENDS: Final = "SELECT store_id, max(seq) AS last, count(*) AS n FROM ledger GROUP BY store_id"
-_ROWS: Final = f"SELECT {_COLUMNS} FROM ledger WHERE store_id = ? AND seq > ? AND seq <= ? ORDER BY seq, row_hash"  # noqa: S608
+_ROWS: Final = f"SELECT {COLUMNS} FROM ledger WHERE store_id = ? AND seq > ? AND seq <= ? ORDER BY seq, row_hash"  # noqa: S608
 _GATHER: Final = "SELECT * FROM part ORDER BY seq, row_hash"
 
 
@@ -68,7 +64,7 @@ class ChainReading:
         rows = everything(reader, _ROWS, (store_id, at, upto), _GATHER)
         self._looked[store_id] = upto
         try:
-            walk.take(map(_entry, rows))
+            walk.take(map(of_row, rows))
         except (ValueError, TypeError) as error:
             walk.broken = Break(walk.head.seq + 1, "", f"its columns cannot be read: {error}")
         held = self._counts[store_id]
@@ -82,7 +78,3 @@ class ChainReading:
         only = next(iter(self._walks.values())) if len(self._walks) == 1 else None
         head = safe(only.head.row_hash) if only is not None else NOTHING
         return Chain(walked, len(self._walks), self.complete, safe(broken[0]) if broken else NOTHING, head)
-
-
-def _entry(row: Sequence[Any]) -> tuple[Entry, Link]:
-    return Entry(*row[: len(NAMES)]), Link(*row[len(NAMES) :])

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tic_daemon.errors import StoreError, TicError
 from tic_daemon.evidence.exit_codes import ExitCode, worst
-from tic_daemon.ledger.chain import NAMES, Walk
+from tic_daemon.ledger.chain import COLUMNS, Walk, of_row
 from tic_daemon.results.safefile import GoneError, Hasher, RefusedError, open_inside
 from tic_daemon.store.layout import local_host
-from tic_daemon.store.ledger import LINK_NAMES, of_row
 from tic_daemon.store.reader import Connection, Reader, open_reader
 
 if TYPE_CHECKING:
@@ -36,11 +35,9 @@ FILES: Final = 4_000_000
 KEPT: Final = 1000
 """Breaks that are kept in words; all are counted."""
 THREADS: Final = 4
-_RENAMED: Final = {"candidate": "candidate_id", "criterion": "criterion_id"}
-_COLUMNS: Final = ", ".join(_RENAMED.get(name, name) for name in (*NAMES, *LINK_NAMES))
 # What no hash covers is read all the same: DuckDB finds a block of it that is not what was written.
 _BESIDE: Final = ("rec_id", "observed_at")
-_PAGE: Final = f"SELECT {_COLUMNS}, {', '.join(_BESIDE)} FROM ledger WHERE seq > ? AND seq <= ? ORDER BY seq, row_hash"  # noqa: S608
+_PAGE: Final = f"SELECT {COLUMNS}, {', '.join(_BESIDE)} FROM ledger WHERE seq > ? AND seq <= ? ORDER BY seq, row_hash"  # noqa: S608
 
 
 _CODES: Final = {

@@ -11,7 +11,7 @@ it. A chain alone does not show that rows are missing at its end: whoever needs 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from tic_daemon.ledger.canon import canonical
@@ -27,6 +27,11 @@ class Link:
     seq: int = 0
     prev_hash: str = ""
     row_hash: str = ""
+
+
+_VIEW = {"candidate": "candidate_id", "criterion": "criterion_id"}
+COLUMNS = ", ".join(_VIEW.get(name, name) for name in (*NAMES, *(field.name for field in fields(Link))))
+"""What a walk along a chain needs of each row of view `ledger`: see `of_row`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ def row_hash(entry: Entry, seq: int, prev_hash: str, store_id: str) -> str:
     said["said_at"] = entry.said_at.isoformat(timespec="microseconds")
     text = canonical({"entry": said, "seq": seq, "prev": prev_hash, "store": store_id})
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_row(row: Sequence[object]) -> tuple[Entry, Link]:
+    """One row of `SELECT {COLUMNS} FROM ledger` as a walk takes it."""
+    return Entry(*row[: len(NAMES)]), Link(*row[len(NAMES) :])  # type: ignore[arg-type]
 
 
 class Walk:

@@ -13,15 +13,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from tic_daemon.ledger.canon import canonical
-from tic_daemon.ledger.chain import NAMES, Link
+from tic_daemon.ledger.chain import COLUMNS, NAMES, Link, of_row
 from tic_daemon.ledger.entries import Entry
 from tic_daemon.report.moment import Moment
-from tic_daemon.store.ledger import LINK_NAMES, of_row
 
 PAGE: Final = 5000
-_RENAMED: Final = {"candidate": "candidate_id", "criterion": "criterion_id"}
-_COLUMNS: Final = ", ".join(_RENAMED.get(name, name) for name in (*NAMES, *LINK_NAMES))
-_PAGE: Final = f"SELECT {_COLUMNS}, store_id FROM ledger WHERE seq > ? AND seq <= ? ORDER BY seq, row_hash"  # noqa: S608
+_PAGE: Final = f"SELECT {COLUMNS}, store_id FROM ledger WHERE seq > ? AND seq <= ? ORDER BY seq, row_hash"  # noqa: S608
 _KEYS: Final = {"entry", "prev", "row_hash", "seq", "store"}
 _TYPES: Final = {field.name: field.type for field in fields(Entry)}
 

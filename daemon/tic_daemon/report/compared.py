@@ -31,9 +31,9 @@ from tic_daemon.report.moment import Moment, Row
 SHOWN: Final = 200
 DETAILS: Final = 4
 TOKENS: Final = 12
-_TOKENS: Final = """
+_TOKENS: Final = f"""
 SELECT request, position, why, value_a, value_b, bits_a, bits_b, difference, token_id FROM comparison_tokens WHERE comparison_id = ?
-ORDER BY abs(difference) DESC NULLS FIRST, request, position LIMIT 12"""  # noqa: E501
+ORDER BY abs(difference) DESC NULLS FIRST, request, position LIMIT {TOKENS}"""  # noqa: E501, S608
 
 
 def of(moment: Moment, run: str) -> list[Row]:

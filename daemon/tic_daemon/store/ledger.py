@@ -7,8 +7,8 @@ What the daemon itself says: judged.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -20,9 +20,11 @@ from tic_daemon.store.rows import LedgerRow
 if TYPE_CHECKING:
     import duckdb
 
-LINK_NAMES = tuple(field.name for field in fields(Link))
-SELECTED = ", ".join((*NAMES, *LINK_NAMES))
-"""What a walk along a chain needs of each row."""
+BOUND: Final = """
+SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
+QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq) = 1
+"""
+"""The candidate of each run that was declared: the first that was said."""
 
 
 def new(con: duckdb.DuckDBPyConnection, entries: Sequence[Entry], store_id: str) -> list[LedgerRow]:
@@ -46,8 +48,3 @@ def head(con: duckdb.DuckDBPyConnection) -> Link:
     """The last row's place; `Link()` of an empty chain."""
     row = con.execute("SELECT seq, prev_hash, row_hash FROM ledger_row ORDER BY seq DESC LIMIT 1").fetchone()
     return Link(*row) if row else Link()
-
-
-def of_row(row: Sequence[object]) -> tuple[Entry, Link]:
-    """One row of `SELECT {SELECTED}` as a walk takes it."""
-    return Entry(*row[: len(NAMES)]), Link(*row[len(NAMES) :])  # type: ignore[arg-type]

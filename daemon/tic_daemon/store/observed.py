@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tic_daemon.ledger.canon import named
 from tic_daemon.ledger.closure import NAMES, UNKNOWN, fitting
 from tic_daemon.ledger.entries import EVIDENCE, Entry
+from tic_daemon.store.ledger import BOUND
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,13 +27,11 @@ if TYPE_CHECKING:
 TABLES: Final = frozenset({"config_value", "exec_state", "env_pin", "env_seen", "transport", "wandb_run", "gpu_info"})
 """Tables that a run's record is made of, but those of logs and manifests, which tell no field of a closure."""
 _TOLD: Final = "SELECT " + " OR ".join(f"EXISTS (SELECT 1 FROM {table})" for table in sorted(TABLES))  # noqa: S608
-_BOUND: Final = """
-SELECT b.run_id, b.candidate, f.body FROM (
-    SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
-    QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq) = 1
-) b JOIN (SELECT candidate, arg_min(body, seq) AS body FROM ledger_row WHERE kind = 'candidate' GROUP BY candidate) f
+_BOUND: Final = f"""
+SELECT b.run_id, b.candidate, f.body FROM ({BOUND}) b
+JOIN (SELECT candidate, arg_min(body, seq) AS body FROM ledger_row WHERE kind = 'candidate' GROUP BY candidate) f
     ON f.candidate = b.candidate ORDER BY b.run_id
-"""
+"""  # noqa: S608  ours
 _RECORD: Final = """
 SELECT run_id, field, coalesce(same_value, value), worker IS NOT NULL FROM run_records
 WHERE list_contains(?, run_id) AND value <> 'unknown' AND list_contains(?, field)

@@ -17,6 +17,7 @@ from tic_daemon.ledger.canon import canonical, named
 from tic_daemon.ledger.criterion import PAIRED
 from tic_daemon.ledger.entries import EVIDENCE, Entry
 from tic_daemon.ledger.paired import Measured, verdict
+from tic_daemon.store.ledger import BOUND
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,10 +35,6 @@ FROM pair_values WHERE cell IN ('performance', 'quality') GROUP BY pair, cell, k
 _FIRST: Final = """
 SELECT run_id, min(until_at), count(*) FILTER (until_at IS NULL) FROM arm_facts WHERE fact = 'metric' GROUP BY run_id
 """
-_BOUND: Final = """
-SELECT run_id, candidate FROM ledger_row WHERE kind = 'candidate' AND run_id <> ''
-QUALIFY row_number() OVER (PARTITION BY run_id ORDER BY seq) = 1
-"""
 _BASELINES: Final = "SELECT name, candidate_id, state FROM baselines"
 _PLANTED: Final = "SELECT DISTINCT criterion FROM ledger_row WHERE kind = 'planted' AND label = 'FAIL'"
 
@@ -54,7 +51,7 @@ def entries(con: duckdb.DuckDBPyConnection, host: str, now: datetime) -> list[En
         (row[0], row[1], row[2]): row[3:] for row in con.execute(_VALUES).fetchall()
     }
     first = {run: (at, timeless) for run, at, timeless in con.execute(_FIRST).fetchall()}
-    candidates: dict[str, str] = dict(con.execute(_BOUND).fetchall())
+    candidates: dict[str, str] = dict(con.execute(BOUND).fetchall())
     baselines = {name: (candidate, state) for name, candidate, state in con.execute(_BASELINES).fetchall()}
     (margin_us,) = con.execute("SELECT margin_us FROM i_lock_setting").fetchone() or (0,)
     proved = {row[0] for row in con.execute(_PLANTED).fetchall()}
