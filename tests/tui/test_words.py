@@ -205,6 +205,22 @@ async def test_every_screen_says_that_its_counts_are_not_complete() -> None:
         await s.shows(f"mismatches 40, {said}")
 
 
+async def test_old_records_that_a_search_finds_are_not_called_new() -> None:
+    async with stage() as s:
+        await s.open_run()
+        await s.press("3")
+        await s.shows("mismatches 40")
+        await s.press("up", "up")
+        await s.shows("PAUSED")
+        s.app.toggle_freeze()  # so that no reading takes the place of these
+        grown = replace(s.app.mismatches_view, matching=47)
+        for search, said in ((Search(), True), (Search(False, 3), False)):
+            s.app.readings.mismatches = replace(grown, search=search)
+            s.app._draw()
+            await s.shows("counting ..." if not said else "+7 new")
+            assert ("+7 new" in s.text) is said
+
+
 def test_no_evidence_is_said_to_come_of_a_mark_of_the_run() -> None:
     store = FakeStore()
     store.demo()
