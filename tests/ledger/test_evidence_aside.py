@@ -57,7 +57,7 @@ def test_what_evidence_asks_holds_up_no_log(tmp_path: Path, monkeypatch: pytest.
         label="PASS",
     )
     writer.commit([], compared=[row])
-    writer._judge_after = 0.0
+    writer._noting.after = 0.0
     writer.note_evidence()
     assert asked.wait(60)
     world.run()
@@ -68,7 +68,7 @@ def test_what_evidence_asks_holds_up_no_log(tmp_path: Path, monkeypatch: pytest.
     until = time.monotonic() + 60
     while len(evidence()) < 2:
         assert time.monotonic() < until
-        writer._judge_after = 0.0
+        writer._noting.after = 0.0
         writer.note_evidence()
         time.sleep(0.01)
     writer.note_evidence(now=True)
@@ -79,11 +79,11 @@ def test_what_evidence_asks_holds_up_no_log(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(judged, "judged", fails)
     writer.commit([], compared=[replace(row, id="t3", task="t3")])
-    writer._judge_after = 0.0
+    writer._noting.after = 0.0
     writer.note_evidence()
-    writer._evidence._thread.join()  # type: ignore[union-attr]
+    writer._noting.aside._thread.join()  # type: ignore[union-attr]
     writer.note_evidence()
-    assert writer._unjudged and not writer._evidence.busy, "it is asked again"
+    assert writer._noting.unjudged and not writer._noting.aside.busy, "it is asked again"
     monkeypatch.setattr(judged, "judged", really)
     writer.note_evidence(now=True)
     assert len(evidence()) == 3

@@ -606,7 +606,7 @@ def test_evidence_survives_a_daemon_that_was_killed_before_it_wrote_it(tmp_path:
     world = World(Writer.open(layout))
     run = world.run()
     own, bits = world.candidate(run), world.freeze(BITWISE)
-    world.writer._unjudged = False
+    world.writer._noting.unjudged = False
     name = uuid.uuid4().hex[:16]
     row = ComparisonRow(
         "n",

@@ -291,7 +291,7 @@ def laws() -> list[Entry]:
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
     opened = Writer.open(StoreLayout.find(tmp_path_factory.mktemp("ws")))
     opened.put_fault_rules(RuleSet.load([]).fault_rules())
-    opened._unjudged = False
+    opened._noting.unjudged = False
     opened.commit([], ledger=laws())
     yield opened
     opened.close()
@@ -469,7 +469,7 @@ def test_several_stores_stand_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("tic_daemon.store.layout.local_host", lambda host=host: host)
         opened = Writer.open(StoreLayout.find(tmp_path))
         opened.put_fault_rules(RuleSet.load([]).fault_rules())
-        opened._unjudged = False
+        opened._noting.unjudged = False
         opened.commit([], ledger=laws())
         writers.append(opened)
     names = ("well", "faulty", "doubted", "answered", "later")

@@ -130,7 +130,7 @@ def test_what_contradicts_the_closure_lowers_what_was_judged_before(world: World
     )  # fmt: skip
     ((row, said_by),) = world.ask("SELECT id, who FROM ledger WHERE kind = 'contradiction' AND run_id = ?", [run])
     assert said_by == "tic-daemon"
-    world.writer._unseen = True
+    world.writer._noting.unseen = True
     assert world.ask("SELECT count(*) FROM ledger WHERE kind = 'contradiction' AND run_id = ?", [run]) == [(1,)]
     world.say("supersede", target=row, reason="the receipt was of another run")
     assert world.cell(own, "zero_update/replay")[0] == "pass"

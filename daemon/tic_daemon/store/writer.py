@@ -25,16 +25,16 @@ import pyarrow as pa
 
 from tic_daemon.errors import StoreError, StoreFull, StoreOwnedError
 from tic_daemon.ledger.entries import Entry
-from tic_daemon.store import arrow, judged, migrate, observed, restore
+from tic_daemon.store import arrow, migrate, restore
 from tic_daemon.store import declared as declare
 from tic_daemon.store import ledger as ledgers
-from tic_daemon.store.aside import Aside
 from tic_daemon.store.columns import STAMP
 from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.declared import Cut, Declared
 from tic_daemon.store.derive import Derived
 from tic_daemon.store.engine import Engine, is_full, is_short
 from tic_daemon.store.layout import StoreLayout
+from tic_daemon.store.noting import Noting
 from tic_daemon.store.owner import Owner
 from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.rows import (
@@ -76,9 +76,6 @@ WAL_BYTES = 12 << 20
 tenth of a second; half as many of twice the size take as long together, and hold up longer."""
 IDLE_S = 60.0
 RETRY_S = 30.0
-JUDGE_S = 0.5
-_ASKED = 3
-"""So often at once: what a planted error shows of a criterion, a pair may wait for."""
 WHOLE_S = 20.0
 """How long W&B histories are held against each other before the store is closed; the next start goes on."""
 _RULE_COLUMNS = ("kind", "severity", "locks", "node_scope", "title", "pack", "product")
@@ -98,11 +95,7 @@ class Writer:
         self._rows = 0
         self._said = 0  # what changed the standing of records besides the derived tables
         self._alone = False  # while a commit is tried again, without the queries of others
-        self._unjudged = True  # comparisons may wait for their row in the ledger
-        self._unseen = True  # so may what else was seen of runs
-        self._unpaired = True  # and what pairs of arms measured
-        self._judge_after = 0.0
-        self._evidence: Aside[list[Entry]] = Aside(engine.cursor, "tic-evidence", "evidence")
+        self._noting = Noting(engine.cursor, layout.host, _utcnow, lambda rows: self.commit([], ledger=rows))
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
         self._changes = 0
@@ -356,10 +349,13 @@ class Writer:
         memory.attempt_ids.update(row.id for row in declared.rows)
         memory.revisions.update(revisions)
         beside.keep(memory)
-        declares = any(row.kind == "candidate" for row in chained)
-        self._unseen |= declares or bool(configs or pins or beside.results or observed.TABLES & tick.batches.keys())
-        self._unpaired |= self._unseen or bool(chained) or "metric" in tick.batches
-        self._unjudged |= declares or any(isinstance(row, ComparisonRow) for row in beside.compared)
+        self._noting.committed(
+            tick.batches.keys(),
+            compared=any(isinstance(row, ComparisonRow) for row in beside.compared),
+            declared=any(row.kind == "candidate" for row in chained),
+            chained=bool(chained),
+            told=bool(configs or pins or beside.results),
+        )
         memory.gaps.update(row for row in new_remote if isinstance(row, RemoteGapRow))
         others = (new_marks, declared.rows, new_remote, pins, configs, beside.results, beside.compared, chained)
         memory.rec_id = tick.rec_id + sum(map(len, others))
@@ -529,46 +525,16 @@ class Writer:
                 log.warning("%s", self._failed(error, "the bounds of faults"))
 
     def note_evidence(self, *, now: bool = False) -> None:
-        """Rows of the ledger for what was compared and seen. What a run's record says is a large question: it is asked
-        in a thread, from time to time, and another call commits what it found; with `now` it is asked and waited for.
-        """
+        """Rows of the ledger for what was compared and seen (noting.py); with `now` all of it, and it is waited for."""
         if self._owner.lost:
             return
-        if answer := self._evidence.take(wait=now):
-            self._judge_after = time.monotonic() + max(JUDGE_S, 20 * answer.cost_s)
-            if answer.value is None:
-                self._unjudged = self._unseen = self._unpaired = True
-                self._judge_after = time.monotonic() + RETRY_S
-            self._keep_evidence(answer.value or ())
+        self._noting.take(wait=now)
         if now:
-            self._note()
-        elif self._waits() and not self._evidence.busy and time.monotonic() >= self._judge_after:
-            self._evidence.ask(self._question())
-
-    def _waits(self) -> bool:
-        return self._unjudged or self._unseen or self._unpaired
-
-    def _question(self) -> Callable[[duckdb.DuckDBPyConnection], list[Entry]]:
-        seen, measured = self._unseen, self._unpaired
-        self._unseen = self._unpaired = self._unjudged = False
-        return lambda con: judged.judged(con, self.layout.host, _utcnow(), seen=seen, measured=measured)
-
-    def _note(self) -> None:
-        for _ in range(_ASKED):
-            if not self._waits():
-                return
-            question = self._question()
-            try:
-                self._keep_evidence(question(self._engine.con))
-            except duckdb.Error as error:
-                log.warning("%s", self._failed(error, "evidence"))
-
-    def _keep_evidence(self, entries: Sequence[Entry]) -> None:
-        try:
-            self.commit([], ledger=entries)
-        except StoreError as error:
-            self._unjudged = self._unseen = self._unpaired = True
-            log.warning("%s", error)
+            self._noting.ask_now(
+                lambda: self._engine.con, lambda error: log.warning("%s", self._failed(error, "evidence"))
+            )
+        else:
+            self._noting.ask_if_due()
 
     def _reconcile(self, *, whole: bool, pressed: Callable[[], bool]) -> None:
         """A slice of holding W&B histories against each other, if one is due; `whole`: all that waits, for a time."""
