@@ -121,7 +121,7 @@ class Writer:
             take_over: take the store from an owner elsewhere that has been silent for over a minute.
             network: whether the state directory is on a network file system; None: as the mount says.
             local_dir: where on this node the live store lies if it must (place.py).
-            margin_s, staleness: settings of the lock (config.py `LockConfig`).
+            margin_s, staleness: settings of the lock (`config.LockConfig`).
             wandb: how W&B histories are held against each other; default: without configuration.
 
         Raises:
