@@ -24,13 +24,15 @@ STORAGE = {
 
 @dataclass(frozen=True, eq=False)
 class T:
-    """A tensor: its bits in an unsigned type of its width (or the numpy type itself), and torch's name of its type."""
+    """A tensor: its bits in an unsigned type of its width (or the numpy type itself), and torch's name of its type.
+    `marks`: what torch notes of a view whose bytes are not its numbers."""
 
     array: np.ndarray
     dtype: str
     stride: tuple[int, ...] | None = None
     offset: int = 0
     shape: tuple[int, ...] | None = None
+    marks: dict[str, bool] | None = None
 
 
 def text(value: str) -> bytes:
@@ -84,6 +86,8 @@ def pickled(value: Any, storages: list[bytes]) -> bytes:  # noqa: PLR0911
     length = raw.size if known else raw.nbytes
     stored = tuple_of(text("storage"), kind, text(key), text("cpu"), number(length)) + b"Q"
     rest = () if known else (name("torch", value.dtype),)
+    if value.marks is not None:
+        rest += (pickled(value.marks, storages),)
     hooks = name("collections", "OrderedDict") + b")R"
     call = name("torch._utils", "_rebuild_tensor_v2" if known else "_rebuild_tensor_v3")
     arguments = tuple_of(

@@ -355,6 +355,16 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
             found.sides[0].sequences["r"].logprobs.bits()
 
 
+def test_a_view_that_negates_is_refused(tmp_path: Path) -> None:
+    """torch.save of `torch._neg_view(x)` holds the bytes of x, and the mark as the last argument of the call."""
+    for dtype, bits in (("float32", np.array([1, 2], np.float32)), ("float8_e5m2", np.array([0x3C, 0x40], np.uint8))):
+        for marks, words in (({"neg": True}, "resolve_neg"), ({"conj": True, "neg": True}, "conj, neg")):
+            with pytest.raises(CompareError, match=words):
+                Reading(write(tmp_path / "a.pt", {"r": (T(bits, dtype, marks=marks), mask(1, 1))}))
+        with Reading(write(tmp_path / "a.pt", {"r": (T(bits, dtype, marks={}), mask(1, 1))})) as found:
+            assert numbers(found.sides[0], "r") == [1, 2]
+
+
 # the other forms
 
 
@@ -380,6 +390,10 @@ def test_safetensors(tmp_path: Path) -> None:
         assert side.reader == "safetensors" and side.provenance == "native"
         assert numbers(side, "x/y") == [-1, -2] and flags(side, "x/y") == [True, False]
     one = {"r/logprobs": ("F32", [2], bytes(8)), "r/mask": ("BOOL", [2], b"\x01\x01")}
+    empty = len(_safetensors(path, one, __metadata__={"": ""}).read_bytes()) - 8 - 10
+    for length in (640, 896, 1152, 1408):  # little-endian: 80 02, 80 03, ... which pickles begin with
+        with Reading(_safetensors(path, one, __metadata__={"": "x" * (length - empty)})) as found:
+            assert path.read_bytes()[0] == 0x80 and found.sides[0].reader == "safetensors"
     for wrong in (
         {"r/logprobs": ("F32", [3], bytes(8))}, {"r/logprobs": ("F99", [2], bytes(8))}, {"r/other": ("F32", [2], bytes(8))},
         {"r/logprobs": ("F32", [2], bytes(8))}, {"r/logprobs": ("F32", [-2, -1], bytes(8))},

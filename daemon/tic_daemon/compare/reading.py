@@ -73,6 +73,9 @@ class Reading:
         if file.size == 0:
             raise CompareError(f"{self.path} is empty", "it may not be written yet")
         head = bytes(file.read(0, min(file.size, 16)))
+        # Before all others: the length may begin with the bytes of any of them, with a pickle's at 640.
+        if head[4:9] == b"\0\0\0\0{":  # the length of a header, below four gigabytes
+            return (self._one(file, "safetensors", plainfiles.safetensors(file), "native"),)
         if head[:4] == b"PK\x03\x04":
             return self._zip(file)
         if head[:2] in {b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"}:
@@ -84,8 +87,6 @@ class Reading:
             from tic_daemon.compare.parquetfile import miles_columns  # noqa: PLC0415  it loads pyarrow
 
             return (self._one(file, "miles-columns", miles_columns(file), "cast_f32", frameworks.ROLLOUT),)
-        if head[4:9] == b"\0\0\0\0{":  # the length of a header, below four gigabytes
-            return (self._one(file, "safetensors", plainfiles.safetensors(file), "native"),)
         if head.lstrip()[:1] == b"{":
             return self._lines(plainfiles.lines(file), [file])
         raise CompareError(

@@ -227,7 +227,7 @@ class TorchFile:
         return _Storage(ELEMENTS[_STORAGES[name]], key, length)
 
     def _typed_tensor(
-        self, storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, named: Any, *_rest: Any
+        self, storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, named: Any, marks: Any = None
     ) -> Stored:
         name = getattr(named, "text", "").rpartition(".")[2]
         element = ELEMENTS.get(name)
@@ -235,9 +235,17 @@ class TorchFile:
             raise CompareError(f"{self.file.path} holds a tensor of {name or 'an unknown type'}: not supported")
         if not isinstance(storage, _Storage) or storage.length % element.size:
             raise ValueError("a tensor without its storage")
-        return self._tensor(_Storage(element, storage.key, storage.length // element.size), offset, shape, stride)
+        whole = _Storage(element, storage.key, storage.length // element.size)
+        return self._tensor(whole, offset, shape, stride, False, None, marks)
 
-    def _tensor(self, storage: Any, offset: Any, shape: Any, stride: Any, *_rest: Any) -> Stored:
+    def _tensor(
+        self, storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, marks: Any = None
+    ) -> Stored:
+        if marks:  # a view that negates (or conjugates) is saved as the bytes of what it negates, and a mark
+            raise CompareError(
+                f"{self.file.path} holds a tensor whose bytes are not its numbers: {', '.join(map(str, marks))}",
+                "save it after .resolve_neg() and .resolve_conj()",
+            )
         if not isinstance(storage, _Storage) or storage.element is None:
             raise ValueError("a tensor without its storage")
         if (

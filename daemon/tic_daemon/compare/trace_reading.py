@@ -64,7 +64,7 @@ def _folder(path: Path) -> Trace:
 
 def _file(path: Path) -> Trace:
     with Opened(path) as file:
-        lines = bytes(file.read(0, min(file.size, 1))) == b"{"
+        lines = bytes(file.read(0, min(file.size, 16))).lstrip()[:1] == b"{"
         found = Trace(str(path), "lines", tuple(_lines(file))) if lines else _tensors(file)
         found = replace(found, sha256=file.sha256(), size=file.size)
         file.unchanged()
