@@ -327,6 +327,29 @@ def test_four_samples_that_are_repeated_are_four() -> None:
         assert (len(found.alignment.requests), found.alignment.independent) == (32, independent)
 
 
+def test_equal_tokens_do_not_outweigh_manifests_that_name_different_inputs() -> None:
+    """The file of tokens is declared; positions and masks of the inputs may differ where the tokens do not."""
+    a, b = sides(ONE, ONE)
+    tokens = write(Path("t.pt"), {"r": ([1], [2, 3])})
+    for said_a, said_b, relation in (
+        (None, None, "equal"),
+        ("ab", None, "equal"),
+        ("ab", "ab", "equal"),
+        ("ab", "cd", "different"),
+    ):
+        _meta(a, input_sha256=said_a)
+        _meta(b, input_sha256=said_b)
+        found = compare(a, b, Declared(tokens=tokens))
+        assert found.facts.inputs == relation, (said_a, said_b)
+    assert (found.verdict.rule, found.verdict.label) == (2, "INVALID") and "inputs differ" in found.verdict.reason
+    _meta(b, input_sha256="cd", policy_version="8")
+    _meta(a, input_sha256="ab", policy_version="7")
+    reason = report(a, b)["identity"]["verdict"]["reason"]
+    assert "inputs differ" in reason and "policy version differs" in reason, "each difference is named"
+    write(Path("b.pt"), {"s": ONE["r"]})
+    assert "inputs differ" in report(a, b)["identity"]["verdict"]["reason"], "also beside others"
+
+
 def test_declarations_never_override_a_manifest() -> None:
     a, b = sides(ONE, OTHER)
     _meta(a, policy_version="6")

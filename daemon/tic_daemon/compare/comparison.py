@@ -294,6 +294,14 @@ def _relation(first: str | None, second: str | None, declared: str | None = None
     return Relation.EQUAL if first == second else Relation.DIFFERENT
 
 
+def _inputs(tokens: Relation, said: Relation) -> Relation:
+    """Whether both sides scored the same inputs, by token ids and by manifests. Neither outweighs that the other knows
+    them to differ: equal tokens may stand at other positions, and a file of tokens is a declaration."""
+    if Relation.DIFFERENT in {tokens, said}:
+        return Relation.DIFFERENT
+    return tokens if tokens is not Relation.UNKNOWN else said
+
+
 def _policy(a: Side, b: Side, said_a: str | None, said_b: str | None) -> Relation:
     """Whether both sides name the same policy versions for each request: the dumps, else what is said of them.
 
@@ -330,8 +338,10 @@ def _facts(
     moved: Update | None,
     is_planted: bool,
 ) -> Facts:
+    said_inputs = _relation(claims_a.inputs, claims_b.inputs)
     differs = (
         *alignment.differs, *claims_a.gaps, *claims_b.gaps, *replay.known(claims_a, claims_b), *updates.known(moved),
+        *(["inputs differ, as the manifests say"] if said_inputs is Relation.DIFFERENT else []),
     )  # fmt: skip
     one_file = a.inode is not None and a.inode == b.inode
     step = claims_a.step if claims_a.step is not None else claims_b.step if claims_b.step is not None else declared.step
@@ -362,9 +372,7 @@ def _facts(
         state_unknown=state_unknown,
         unexercised=replay.unchanged(claims_a, claims_b) or updates.idle(moved),
         unshown=(*replay.unshown(claims_a, claims_b), *updates.unshown(moved)),
-        inputs=alignment.tokens
-        if alignment.tokens is not Relation.UNKNOWN
-        else _relation(claims_a.inputs, claims_b.inputs),
+        inputs=_inputs(alignment.tokens, said_inputs),
         basis=_relation(claims_a.basis, claims_b.basis, declared.basis),
         policy=_policy(a, b, claims_a.policy or declared.policy, claims_b.policy or declared.policy),
         goal=declared.goal,
