@@ -89,6 +89,28 @@ def test_prime_rl(tmp_path: Path) -> None:
         Reading(step)
 
 
+def test_prime_rl_tokens_of_the_environment_do_not_count(tmp_path: Path) -> None:
+    """`loss_mask` is of all losses together. Echo trains tokens of tools by cross entropy: no engine scored them, and
+    `inference_logprobs` holds 0.0 there (orchestrator/algo/echo.py, trainer/rl/token_export.py: _training_mask)."""
+    (tmp_path / "STABLE").touch()
+    rl, ce = {"rl": {"advantage": 1.0, "mask": True}}, {"ce": {"advantage": 1.0, "mask": True}}
+    both = {**rl, **ce}
+    off = {"rl": {"advantage": 0.0, "mask": False}, "ce": {"advantage": 0.5, "mask": True}}
+    first = _exported(0, [-1.0, 0.0, 0.0, -2.0, 0.0], [-1.5, -7.0, -9.0, -2.0, -1.0], [True, True, True, True, False])
+    second = _exported(1, [0.0, 0.0], [-3.0, -4.0], [True, True])
+    path = _lines(
+        tmp_path / "rank_0.jsonl", {**first, "losses": [rl, ce, off, both, {}]}, {**second, "losses": [ce, ce]}
+    )
+    rollout, _trainer = read(path)
+    assert list(rollout.sequences) == ["4-0-0-0"] and flags(rollout, "4-0-0-0") == [True, False, False, True, False]
+    assert "4 tokens do not count" in rollout.notes[1]
+    own = figures(path)
+    assert (own.valid, own.metrics["logprob_mae"], own.metrics["logprob_max"]) == (2, 0.25, 0.5)
+    for wrong in ([rl], {"rl": 1}, [1, 2]):
+        with pytest.raises(CompareError, match="no list of losses"):
+            Reading(_lines(path, {**second, "losses": wrong}))
+
+
 def _nemo(
     tokens: list[int], keep: list[int], generated: list[float], previous: list[float], counts: float = 1.0
 ) -> dict[str, Any]:
@@ -108,9 +130,8 @@ def test_nemo_rl(tmp_path: Path) -> None:
         _nemo([5, 6, 9, 0], [0, 1, 1, 0], [0.0, -4.0, -4.0, 0.0], [0.0, -1.0, -1.0, 0.0], counts=0.0),
     )
     rollout, _trainer = read(path)
-    assert (
-        list(rollout.sequences) == ["sample000000", "sample000001"] and rollout.sequences["sample000000"].group == "17"
-    )
+    assert list(rollout.sequences) == ["sample000000", "sample000001"]
+    assert rollout.sequences["sample000000"].group == "", "idx is the number of the line, not of a group of samples"
     assert flags(rollout, "sample000000") == [False, True, True, False], "index 0 is a placeholder"
     assert "1 samples were taken out" in rollout.notes[0] and rollout.provenance == "json_exact_f32"
     own = figures(path)
@@ -118,6 +139,10 @@ def test_nemo_rl(tmp_path: Path) -> None:
     for wrong in ({"sample_loss_mask": [0.5]}, {"prev_logprobs": "x"}, {"token_loss_mask": [[2, 0, 0, 0]]}):
         with pytest.raises(CompareError):
             Reading(_lines(path, {**_nemo([5, 6], [1, 1], [0.0, -1.0], [0.0, -1.0]), **wrong}))
+    over_a_data_plane = _nemo([5, 6], [1, 1], [0.0, -1.0], [0.0, -1.5])
+    del over_a_data_plane["token_ids"]
+    assert figures(_lines(path, over_a_data_plane)).metrics["logprob_max"] == 0.5
+    assert compare(path, None).facts.inputs == "unknown"
     old = _nemo([5, 6], [1, 1], [0.0, -1.0], [0.0, -1.0])
     del old["token_loss_mask"]
     with pytest.raises(CompareError, match="lacks token_loss_mask"):

@@ -25,7 +25,7 @@ from tic_daemon.compare.sides import Held, Sequence, Tensor, count, in_order
 from tic_daemon.compare.torchfile import plain
 from tic_daemon.errors import CompareError
 
-_NEMO: Final = ("token_ids", "token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs")
+_NEMO: Final = ("token_loss_mask", "sample_loss_mask", "generation_logprobs", "prev_logprobs")
 ROLLOUT: Final = "rollout"
 TRAINER: Final = "trainer"
 
@@ -54,9 +54,12 @@ def prime_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
     """Token exports: one object a sequence. `null` is a value that was not finite; floats were cast to float32.
 
     The key of a sequence is its place in the export, since there is no id of a request: step, rank, micro step, index.
-    A sequence of which no token enters the loss was never written, so that nothing shows how many there were.
+    A sequence of which no token enters the loss was never written, so that nothing shows how many there were. Tokens
+    that enter it by cross entropy alone do not count: those of the environment were scored by no engine and hold 0.0,
+    and nothing tells them from others.
     """
     rollout, trainer = Part(ROLLOUT, "cast_f32"), Part(TRAINER, "cast_f32")
+    unscored = 0
     for line in lines:
         if line.get("schema_version") != 1:
             raise CompareError(f"{where}: token export of schema {line.get('schema_version')!r}: only 1 is known")
@@ -64,15 +67,39 @@ def prime_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
         own = f"{where}: sequence {request}"
         tokens = ids_of(line.get("token_ids"), f"{own}: token_ids")
         mask = mask_of(line.get("loss_mask"), f"{own}: loss_mask")
+        given = _given(line.get("losses"), count(mask), f"{own}: losses")
+        if given is not None:
+            unscored += int(np.count_nonzero(mask.flat & given))
+            mask = Held(mask.element, mask.shape, mask.flat & ~given & 1)
+            if not mask.flat.any():
+                continue
         for part, key in ((rollout, "inference_logprobs"), (trainer, "trainer_logprobs")):
             values, exact = numbers(line.get(key), f"{own}: {key}", float32=True)
             if not exact:
                 part.provenance = "unknown"
             part.sequences.append(Sequence(request, values, mask, tokens, _NONE))
-    note = "sequences without a token in the loss are not in a token export"
-    rollout.notes.append(note)
-    trainer.notes.append(note)
+    for part in (rollout, trainer):
+        part.notes.append("sequences without a token in the loss are not in a token export")
+        if unscored:
+            part.notes.append(f"{unscored} tokens do not count: they enter the loss by cross entropy alone")
     return [rollout, trainer]
+
+
+def _given(losses: Any, size: int, where: str) -> np.ndarray | None:
+    """Which tokens enter the loss by cross entropy alone, as 0 and 1; None where the export does not say it.
+
+    Raises:
+        CompareError: it says it in another way.
+    """
+    if losses is None:
+        return None
+    if not isinstance(losses, list) or len(losses) != size or not all(isinstance(one, dict) for one in losses):
+        raise CompareError(f"{where} is no list of losses, one of each token")
+    found = np.zeros(size, np.uint8)
+    for place, one in enumerate(losses):
+        names = {name for name, own in one.items() if isinstance(own, dict) and own.get("mask")}
+        found[place] = names == {"ce"}
+    return found
 
 
 def nemo_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
@@ -98,7 +125,8 @@ def nemo_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
             continue
         flags = mask.flat.copy()
         flags[:1] = 0
-        tokens = ids_of(one.get("token_ids"), f"{own}: token_ids")
+        # With rollouts over a data plane they may be missing.
+        tokens = ids_of(one["token_ids"], f"{own}: token_ids") if one.get("token_ids") is not None else None
         for part, key in ((rollout, "generation_logprobs"), (trainer, "prev_logprobs")):
             values, exact = numbers(one.get(key), f"{own}: {key}", float32=True)
             if not exact:
@@ -109,8 +137,7 @@ def nemo_rl(lines: Iterable[Mapping[str, Any]], where: str) -> Parts:
                     values,
                     Held(mask.element, mask.shape, flags),
                     tokens,
-                    _NONE,
-                    group=str(one.get("idx", "")),
+                    None if tokens is None else _NONE,
                 )
             )
     if out:
