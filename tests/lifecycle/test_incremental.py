@@ -225,3 +225,29 @@ def test_a_line_that_two_rules_read_is_one_update(writer: Writer, cut: int) -> N
         writer.commit([SourceDelta(row, cursor, part)] if part else [])
     sql = f"SELECT kind, byte_offset FROM lifecycle_findings WHERE path = '{path}'"
     assert writer._engine.con.execute(sql).fetchall() == [("update_without_reset", 20)]
+
+
+def test_a_finding_reaches_an_attempt_that_all_its_processes_may_be_of(writer: Writer) -> None:
+    """No process of the console tells a time, so that all their lines may be of an attempt that began at one."""
+    path = "/both/console.log"
+    row = SourceRow(
+        source_id("h", "file", path), "file", "h", "/both", path, run_hint="both", run_how="config", console=True
+    )
+
+    def of(place: int, pid: int) -> At:
+        return At(10 * place, 10, place + 1, f"pid:{pid} e", pid)
+
+    events: tuple[Event, ...] = (
+        *(ProcessSeen(of(pid - 1, pid)) for pid in (1, 2, 3)),
+        WeightPhase(of(3, 1), "rollout", "cache", "reset", "", "", None, "x.reset"),
+        ExecState(of(4, 1), "rollout", "step_kind", None, "decode", "x.use"),
+        WeightPhase(of(5, 1), "rollout", "residency", "reloaded", "", "", None, "x.reloaded"),
+        ExecState(of(6, 1), "rollout", "step_kind", None, "decode", "x.use"),
+    )  # fmt: skip
+    writer.commit([SourceDelta(row, CursorRow(row.source_id, 0, 70, path=path), events)])
+    reached = "SELECT DISTINCT attempt FROM d_finding_zone WHERE run_id = 'both' AND valid_to IS NULL ORDER BY 1"
+    con = writer._engine.con
+    assert con.execute(reached).fetchall() == [(1,)]
+    writer.commit([], attempts=[AttemptRow("both-2", "both", "time", NOON, "again", "ada", NOON, "h", ())])
+    assert con.execute(reached).fetchall() == [(1,), (2,)]
+    assert kept(con) == anew(con)

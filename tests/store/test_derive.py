@@ -32,6 +32,7 @@ from tic_daemon.store.derive import DERIVE, Derived, load
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
 from tic_daemon.store.rows import AttemptRow, CursorRow, SourceDelta
+from tic_daemon.store.statements import NOTHING, kept_prints, store_kept
 from tic_daemon.store.writer import Writer
 
 NOON = datetime(2026, 11, 29, 12)
@@ -269,6 +270,26 @@ def test_rows_that_change_are_closed_not_lost(tmp_path: Path) -> None:
     assert con.execute("SELECT locked FROM runs").fetchall() == [(False,)]
     con.close()
     writer.close()
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_two_rows_that_change_alike_are_stored(column: int) -> None:
+    rows, later = [["pos", 1, "a"], ["time", 2, "a"]], [["pos", 1, "a"], ["time", 2, "a"]]
+    for row in later:
+        row[column] = ["step", 9, "b"][column]
+    known: dict[str, tuple[int, int]] = {"x": NOTHING}
+    with duckdb.connect() as con:
+        con.execute("CREATE TABLE t_x (axis VARCHAR, key BIGINT, ids VARCHAR)")
+        con.execute(
+            "CREATE TABLE d_x AS SELECT *, 0::UBIGINT AS row_hash, NOW()::TIMESTAMP AS valid_from, NULL::TIMESTAMP AS valid_to FROM t_x"
+        )
+        for put in (rows, later):
+            con.execute("DELETE FROM t_x")
+            con.executemany("INSERT INTO t_x VALUES (?, ?, ?)", put)
+            assert store_kept(con, ["x"], known, NOON) == 1
+            assert known == kept_prints(con, ["x"])
+            assert con.execute("SELECT axis, key, ids FROM d_x WHERE valid_to IS NULL").fetchall() == [*map(tuple, put)]
+        assert store_kept(con, ["x"], known, NOON) == 0
 
 
 def test_a_rule_that_is_classed_anew_reaches_old_rows(tmp_path: Path) -> None:

@@ -412,9 +412,23 @@ def _twice(h: Histories) -> None:
     h.read(server, 160, "0-4", page=777)
 
 
+def _alike(h: Histories) -> None:
+    """Two keys that go from one value to another together: at the server, and in two rows of one `_step` of the log."""
+    log, server = h.local("alike", "alike"), h.api("alike", "alike")
+    rows = [{**verl(step), "a": 0.0, "b": 0.0} for step in range(6)]
+    for step, row in enumerate(rows):
+        h.row(log, step, row, t=step)
+    served = [{**row, "a": 1.0, "b": 1.0} if step == 2 else row for step, row in enumerate(rows)]
+    h.whole(server, 100, list(enumerate(served)))
+    h.whole(server, 160, list(enumerate(served)), page=777, stored=False)
+    other = h.local("alike-twice", "alike-twice")
+    for step, value in ((0, 0.0), (1, 0.0), (1, 1.0), (2, 0.0)):
+        h.row(other, step, {**verl(step), "a": value, "b": value}, t=step)
+
+
 PUTS = (
     _chunk, _young, _once, _killed, _resumed, _replayed, _ahead, _damaged, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
-    _slime, _untold, _empty_log, _partial, _values, _printed, _sparse, _thinned, _twice,
+    _slime, _untold, _empty_log, _partial, _values, _printed, _sparse, _thinned, _twice, _alike,
 )  # fmt: skip
 CHUNK = "server_lost_chunk"
 
@@ -456,6 +470,10 @@ CHUNK = "server_lost_chunk"
         ("missing", "console", 20, 20, None, "not_printed", False), ("partial", "wandb_local", 9, 9, "actor/kl", "overwritten", True),
         ("value_differs", "wandb_local", 4, 4, "actor/lr", "overwritten", True),
     ]),
+    ("alike", [
+        ("value_differs", "wandb_api", 2, 2, "a", "unknown", True), ("value_differs", "wandb_api", 2, 2, "b", "unknown", True),
+    ]),
+    ("alike-twice", [("duplicate", "wandb_local", 1, 1, None, "written_twice", True)]),
     ("sparse", []),
     ("thinned", []),
     ("twice", [

@@ -277,8 +277,8 @@ class Derived:
     def _tellers(self, con: duckdb.DuckDBPyConnection) -> object:
         """The places of the logs that tell of a state, as a number: while it stays, new places change no state."""
         return con.execute(
-            "SELECT count(*), bit_xor(hash(source_id, generation, proc, from_off, to_off, run_id, lo_attempt, console, "
-            "zone_s, declared_single)) FROM t_place WHERE source_id IN (SELECT source_id FROM t_voice)"
+            "SELECT count(*), bit_xor(hash(hash(source_id, generation, proc, from_off, to_off, run_id, lo_attempt, "
+            "console, zone_s, declared_single))) FROM t_place WHERE source_id IN (SELECT source_id FROM t_voice)"
         ).fetchone()
 
     def _first_records(self, con: duckdb.DuckDBPyConnection) -> bool:

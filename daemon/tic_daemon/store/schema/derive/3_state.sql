@@ -42,9 +42,9 @@ WHERE (rec_id > getvariable('tic_life_mark')::BIGINT OR prov IS NOT NULL)
     UNION ALL SELECT source_id FROM b_weight_phase WHERE role = 'rollout' AND (rec_id > getvariable('tic_life_mark')::BIGINT OR prov IS NOT NULL)
   );
 
--- The places of the lines of such a log, as a number.
+-- The places of the lines of such a log, as a number. Hashed twice: see statements.py.
 CREATE OR REPLACE TEMP TABLE t_life_place_ AS
-SELECT source_id, bit_xor(hash(generation, proc, from_off, to_off, run_id, run_how, host, root, console, zone_s, pid, path, rank, lo_attempt, hi_attempt)) AS print
+SELECT source_id, bit_xor(hash(hash(generation, proc, from_off, to_off, run_id, run_how, host, root, console, zone_s, pid, path, rank, lo_attempt, hi_attempt))) AS print
 FROM t_place WHERE source_id IN (SELECT source_id FROM t_cut_ UNION ALL SELECT source_id FROM t_new_) GROUP BY source_id;
 
 -- Logs that are read anew. A line that shows that its framework keeps the cache on purpose speaks for the whole life of its engine.

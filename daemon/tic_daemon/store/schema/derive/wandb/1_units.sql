@@ -30,11 +30,12 @@ ANTI JOIN t_wandb_axis_ a ON a.framework = n.framework AND a.log AND a.key = n.k
 
 -- Here reconcile.py says which axis the new names have: t_wandb_axis_ (framework, log, key, wkey, axis).
 
+-- Hashed twice, as two keys that both go from 0 to 1 are other content: see statements.py.
 CREATE OR REPLACE TEMP TABLE t_wandb_part_ AS
 SELECT n.rec_id, a.axis, count(*) FILTER (v.key <> a.axis AND v.kind <> 'null') AS keys,
-    bit_xor(CASE WHEN v.key <> a.axis AND v.kind <> 'null' THEN hash(v.key,
+    bit_xor(CASE WHEN v.key <> a.axis AND v.kind <> 'null' THEN hash(hash(v.key,
 -- include wandb_norm.sql
-    ) END) AS content,
+    )) END) AS content,
     max(CASE WHEN v.key = a.axis AND v.kind IN ('int', 'number') AND v.value_text IS NULL AND v.value = floor(v.value) AND abs(v.value) <= 9007199254740992
              THEN v.value::BIGINT END) AS step
 FROM t_wandb_new_ n
@@ -60,7 +61,7 @@ UNION ALL
 SELECT n.source_id, n.generation, n.proc, n.byte_offset, min(n.rec_id), max(n.rec_id), a.axis, [a.axis],
     coalesce(max(CASE WHEN a.wkey = a.axis AND n.value = floor(n.value) AND abs(n.value) <= 9007199254740992 THEN n.value::BIGINT END),
         min(n.step)) AS step,
-    NULL, NULL, NULL, count(*) FILTER (a.wkey <> a.axis) AS keys, bit_xor(hash(a.wkey, n.value)), any_value(n.byte_length), min(n.told_at)
+    NULL, NULL, NULL, count(*) FILTER (a.wkey <> a.axis) AS keys, bit_xor(hash(hash(a.wkey, n.value))), any_value(n.byte_length), min(n.told_at)
 FROM t_wandb_line_ n
 JOIN t_wandb_axis_ a ON a.framework = n.framework AND a.log AND a.key = n.key AND a.axis IS NOT NULL
 GROUP BY n.source_id, n.generation, n.proc, n.byte_offset, a.axis

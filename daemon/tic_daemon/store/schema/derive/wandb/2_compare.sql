@@ -79,7 +79,7 @@ SELECT run_id, axis, step, bit_xor(sign) AS sign, sum(keys)::BIGINT AS keys,
     -- Two sides of one history that differ, or a side of W&B and a log.
     bool_or(wid IS NOT NULL AND contents > 1) OR (bool_or(wid IS NULL) AND bool_or(wid IS NOT NULL)) AS needed
 FROM (
-    SELECT run_id, axis, step, wid, bit_xor(hash(wid, side, content, rows)) AS sign, sum(keys) AS keys,
+    SELECT run_id, axis, step, wid, bit_xor(hash(hash(wid, side, content, rows))) AS sign, sum(keys) AS keys,
         count(DISTINCT content) AS contents
     FROM t_wandb_group_ GROUP BY run_id, axis, step, wid
 ) GROUP BY run_id, axis, step;
