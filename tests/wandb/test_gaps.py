@@ -126,6 +126,34 @@ def _replayed(h: Histories) -> None:
         h.row(second, step, verl(step), t=60 + step)
 
 
+def _behind(h: Histories) -> None:
+    """Resumed at its last step, nothing is replayed, and the lines are read only long after: none shows that it is of after
+    the resume. So for a run whose first log ends early, too."""
+    for run, kept in (("behind", 8), ("behind-cut", 6)):
+        console = h.source("file", run, console=True)
+        first, second = h.local(run, run, t=0), h.local(run, run, t=50, starting_step=8)
+        for step in range(kept):
+            h.row(first, step, verl(step), t=step)
+        for step in range(8, 12):
+            h.row(second, step, verl(step), t=60 + step)
+        for step in range(12):
+            h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=500)
+
+
+def _later(h: Histories) -> None:
+    """Its log was followed before the resume, and two looks after it found one step each: only of the second is it sure that
+    it was not printed before."""
+    first, second = h.local("later", "later", t=0), h.local("later", "later", t=50, starting_step=8)
+    console = h.source("file", "later", console=True)
+    for step in range(6):
+        h.row(first, step, verl(step), t=step)
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=step)
+    for step, t in ((6, 60), (7, 70)):
+        h.line(console, step, {"actor/pg_loss": str(step / 8)}, t=t)
+    for step in range(8, 12):
+        h.row(second, step, verl(step), t=80 + step)
+
+
 def _ahead(h: Histories) -> None:
     """The trainer printed two steps that the log has not got yet, and no reading is as young."""
     log, server = h.local("ahead", "ahead"), h.api("ahead", "ahead")
@@ -427,7 +455,7 @@ def _alike(h: Histories) -> None:
 
 
 PUTS = (
-    _chunk, _young, _once, _killed, _resumed, _replayed, _ahead, _damaged, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
+    _chunk, _young, _once, _killed, _resumed, _replayed, _behind, _later, _ahead, _damaged, _back, _dead, _dead_now, _long, _gone, _grown, _short, _unread, _offline, _no_account, _prime,
     _slime, _untold, _empty_log, _partial, _values, _printed, _sparse, _thinned, _twice, _alike,
 )  # fmt: skip
 CHUNK = "server_lost_chunk"
@@ -440,6 +468,11 @@ CHUNK = "server_lost_chunk"
     ("killed", [("missing", "wandb_local", 8, 11, None, "ended_before_flush", False)]),
     ("resumed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
     ("replayed", [("missing", "wandb_local", 3, 7, None, "dropped_by_sdk", True)]),
+    ("behind", []),
+    ("behind-cut", [("missing", "wandb_local", 6, 7, None, "unknown", True)]),
+    ("later", [
+        ("missing", "wandb_local", 6, 6, None, "unknown", True), ("missing", "wandb_local", 7, 7, None, "dropped_by_sdk", True),
+    ]),
     ("ahead", [("pending", "wandb_local", 8, 9, None, "under_way", False)]),
     ("damaged", [
         ("missing", "wandb_local", 0, 0, None, "log_damaged", False), ("missing", "wandb_local", 4, 6, None, "log_damaged", False),

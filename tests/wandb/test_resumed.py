@@ -18,7 +18,7 @@ from tic_daemon.errors import TicError
 from tic_daemon.store.reader import open_reader
 
 pytest.importorskip("wandb", reason="the W&B client is not installed")
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _TRAINER = """
 import os, sys, time
@@ -82,7 +82,7 @@ class Site:
 
 
 def until(
-    workspace: Path, sql: str, holds: Callable[[list[tuple[object, ...]]], bool], seconds: float = 60.0
+    workspace: Path, sql: str, holds: Callable[[list[tuple[object, ...]]], bool], seconds: float = 240.0
 ) -> list[tuple[object, ...]]:
     """Asks again and again until the rows are as wanted."""
     deadline, rows = time.monotonic() + seconds, []
@@ -133,7 +133,7 @@ def test_killed_then_resumed_behind_its_last_step(site: Site) -> None:
     def found(rows: list[tuple[object, ...]]) -> bool:
         return {step for row in rows for step in range(int(str(row[2])), int(str(row[3])) + 1)} == dropped
 
-    rows = until(workspace, GAPS, found, 90)
+    rows = until(workspace, GAPS, found)
     assert {row[4] for row in rows} == {"dropped_by_sdk"}
     assert site.steps("cut") == set(range(40))
     reads = "SELECT count(*) FROM step_coverage WHERE source = 'wandb_api' AND state = 'ok'"

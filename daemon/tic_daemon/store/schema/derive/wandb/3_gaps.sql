@@ -185,6 +185,28 @@ LEFT JOIN (
     GROUP BY s.run_id, s.wid
 ) t ON t.run_id = c.run_id AND t.wid = c.wid;
 
+-- The last resume of each run.
+CREATE OR REPLACE TEMP TABLE t_wandb_resumed_ AS
+SELECT run_id, max(starting_step) AS starting_step, arg_max(started_at, starting_step) AS started_at FROM t_wandb_source_
+WHERE kind = 'wandb_local' AND starting_step > 0 AND started_at IS NOT NULL GROUP BY run_id;
+
+-- Steps before it that a trainer printed after it. A line without a time may be of any time before it was read: of before
+-- the resume, where its log was found later, and in the first look at its log after the resume. What shows more: it stands
+-- behind the last step before the resume; it was told before its log was found, and so by its own time; or a later look.
+CREATE OR REPLACE TEMP TABLE t_wandb_replayed_ AS
+SELECT DISTINCT run_id, step FROM (
+    SELECT a.run_id, a.step, a.told_at, r.starting_step, r.started_at, b.first_seen_at,
+        max(a.step) OVER (PARTITION BY a.run_id, a.source_id ORDER BY a.generation, a.byte_offset
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before,
+        min(CASE WHEN a.told_at >= r.started_at THEN a.told_at END) OVER (PARTITION BY a.run_id, a.source_id) AS look
+    FROM t_wandb_at_ a
+    JOIN t_wandb_resumed_ r ON r.run_id = a.run_id
+    JOIN b_source b ON b.source_id = a.source_id
+    WHERE a.wid IS NULL AND a.axis = '_step'
+)
+WHERE step < starting_step AND (before >= starting_step - 1
+    OR (told_at >= started_at AND (told_at < first_seen_at OR (first_seen_at < started_at AND told_at > look))));
+
 -- Steps that the local log lacks: of the server, or of the trainer's lines.
 CREATE OR REPLACE TEMP TABLE t_wandb_unlogged_ AS
 WITH edge AS (
@@ -194,10 +216,6 @@ newest AS (SELECT run_id, axis, max(step) AS step FROM t_wandb_pos_ GROUP BY run
 drop AS (
     SELECT run_id, dropped_step AS step, arg_max(current_step, rec_id) AS current_step, max(told_at) AS told_at FROM t_wandb_sent_
     WHERE state = 'dropped' AND dropped_step IS NOT NULL GROUP BY run_id, dropped_step
-),
-resumed AS (
-    SELECT run_id, max(starting_step) AS starting_step, arg_max(started_at, starting_step) AS started_at FROM t_wandb_source_
-    WHERE kind = 'wandb_local' AND starting_step > 0 AND started_at IS NOT NULL GROUP BY run_id
 ),
 lone AS (SELECT run_id, bool_or(u.no_log) AS no_log FROM t_wandb_uploader_ u JOIN t_wandb_source_ s ON s.source_id = u.log_id GROUP BY run_id),
 -- Where bytes of a log are damaged: the steps between the rows before and behind them.
@@ -227,7 +245,7 @@ SELECT c.run_id, c.wid, c.axis, c.step, c.attempt, c.since, c.served,
     c.since + to_microseconds(CASE WHEN n.step IS NOT NULL AND NOT f.closed AND NOT coalesce(f.over, false)
         THEN greatest(900000000, getvariable('tic_grace_us')::BIGINT) ELSE getvariable('tic_grace_us')::BIGINT END) AS due_at,
     CASE WHEN d.step IS NOT NULL THEN 'dropped_by_sdk'
-         WHEN NOT c.served AND r.starting_step > c.step AND c.since >= r.started_at THEN 'dropped_by_sdk'
+         WHEN NOT c.served AND a.step IS NOT NULL THEN 'dropped_by_sdk'
          WHEN h.step IS NOT NULL THEN 'log_damaged'
          WHEN l.no_log THEN 'no_local_log'
          WHEN c.served AND NOT f.closed AND c.step > coalesce(e.last_step, -1) THEN 'ended_before_flush'
@@ -236,7 +254,7 @@ SELECT c.run_id, c.wid, c.axis, c.step, c.attempt, c.since, c.served,
          WHEN NOT f.closed AND c.step > coalesce(e.last_step, -1) THEN 'ended_before_flush'
          ELSE 'unknown' END AS cause,
     CASE WHEN d.step IS NOT NULL THEN 'log() was called for it' || coalesce(' when the client was at _step ' || d.current_step, '')
-         WHEN NOT c.served AND r.starting_step > c.step AND c.since >= r.started_at
+         WHEN NOT c.served AND a.step IS NOT NULL
          THEN 'the run was resumed at _step ' || r.starting_step || ' on ' || strftime(r.started_at, '%Y-%m-%d %H:%M:%S') || ' UTC'
          WHEN h.step IS NOT NULL THEN 'bytes ' || h.first_byte || ' to ' || h.last_byte
          WHEN l.no_log THEN 'the client could not open its transaction log'
@@ -249,7 +267,8 @@ JOIN t_wandb_life_ f ON f.run_id = c.run_id AND f.wid = c.wid
 LEFT JOIN edge e ON e.run_id = c.run_id AND e.wid = c.wid AND e.axis = c.axis
 LEFT JOIN newest n ON n.run_id = c.run_id AND n.axis = c.axis AND n.step = c.step AND NOT c.served
 LEFT JOIN drop d ON d.run_id = c.run_id AND d.step = c.step AND c.axis = '_step'
-LEFT JOIN resumed r ON r.run_id = c.run_id AND c.axis = '_step'
+LEFT JOIN t_wandb_resumed_ r ON r.run_id = c.run_id
+LEFT JOIN t_wandb_replayed_ a ON a.run_id = c.run_id AND a.step = c.step AND c.axis = '_step'
 LEFT JOIN lone l ON l.run_id = c.run_id
 LEFT JOIN (
     SELECT c.run_id, c.wid, c.axis, c.step, min(g.first_byte) AS first_byte, arg_min(g.last_byte, g.first_byte) AS last_byte
@@ -271,7 +290,8 @@ UNION ALL
 SELECT t.run_id, f.wid, t.axis, t.step, t.attempt, t.last_at, false, t.last_at, 'dropped_by_sdk',
     'the run was resumed at _step ' || r.starting_step || ' on ' || strftime(r.started_at, '%Y-%m-%d %H:%M:%S') || ' UTC, and the trainer printed the step again'
 FROM t_wandb_trainer_ t
-JOIN resumed r ON r.run_id = t.run_id AND t.step < r.starting_step AND t.last_at >= r.started_at
+JOIN t_wandb_resumed_ r ON r.run_id = t.run_id
+JOIN t_wandb_replayed_ a ON a.run_id = t.run_id AND a.step = t.step
 JOIN t_wandb_life_ f ON f.run_id = t.run_id AND f.logs > 0 AND f.wid = (SELECT max(x.wid) FROM t_wandb_life_ x WHERE x.run_id = t.run_id AND x.logs > 0)
 WHERE t.axis = '_step'
   AND NOT EXISTS (SELECT 1 FROM cand c WHERE c.run_id = t.run_id AND c.axis = '_step' AND c.step = t.step)
