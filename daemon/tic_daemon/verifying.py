@@ -228,11 +228,14 @@ def _receipts(reader: Reader) -> list[Wanted]:
         reader,
         "SELECT host, path, digest FROM manifests WHERE present AND coalesce(digest, '') <> '' ORDER BY path",
     )
-    # What evidence rests on is what its manifest was when the row was written, however often it was read since.
+    # What evidence rests on is what its manifest was when the row was written, however often it was read since; unless
+    # the daemon saw it grow, and say of the compared files what it said before: then it rests on what it is now.
     rested = _whole(
         reader,
-        "SELECT DISTINCT made_on, manifest, manifest_sha256 FROM i_evidence "
-        "WHERE manifest <> '' AND manifest_sha256 <> '' ORDER BY manifest, manifest_sha256",
+        "SELECT DISTINCT e.made_on, e.manifest, e.manifest_sha256 FROM i_evidence e "
+        "LEFT JOIN i_comparison_beside x ON x.host = e.made_on AND x.comparison_id = e.comparison "
+        "WHERE e.manifest <> '' AND e.manifest_sha256 <> '' AND (coalesce(x.changed, '') <> '' OR e.comparison NOT IN "
+        "(SELECT comparison_id FROM b_comparison_file WHERE role = 'said')) ORDER BY e.manifest, e.manifest_sha256",
     )
     return [Wanted("receipt", host, path, None, digest) for host, path, digest in (*rows, *rested)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.harness import ROOT
 from tic_daemon import cli
-from tic_daemon.compare import manifests
+from tic_daemon.compare import manifests, said
 from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.figures import QUANTILES
 from tic_daemon.compare.means import MEANS
@@ -50,7 +50,11 @@ def test_every_type_form_and_goal_is_named() -> None:
 
 def test_every_manifest_key_is_named() -> None:
     source = inspect.getsource(manifests)
-    keys = set(re.findall(r'(?:text|integer|said|entry\.get)\("(\w+)"\)', source)) | set(manifests._RECEIPT)
+    read = set(re.findall(r'(?:text|integer|found\.get|entry\.get)\("(\w+)"\)', source))
+    assert read == {*said.SHARED, *said.OWN}, (
+        "what is read belongs to what a comparison hangs on, and nothing else does"
+    )
+    keys = read | set(manifests._RECEIPT)
     assert {"policy_version", "hook_count", "sha256", "producer", "command"} <= keys
     for key in keys:
         assert f"`{key}`" in REFERENCE, key

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import signal
@@ -26,6 +27,7 @@ from tic_daemon.config import CompareConfig, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.store.comparison_rows import (
     ComparisonFileRow,
+    ComparisonSaidRow,
     ComparisonSequenceRow,
     ComparisonTokenRow,
     ComparisonVersionRow,
@@ -284,8 +286,10 @@ def test_what_waits_for_a_planted_error_is_judged_once_that_was_found(
         "task", "id", "plant", "label", "rule", "criterion", "criterion_metric", "reader_a", "reader_b", "dtype_a", "dtype_b", "comparator", "host",
     )  # fmt: skip
 
+    bare = bench._no_store
+
     def store() -> duckdb.DuckDBPyConnection:
-        con = duckdb.connect()
+        con = bare()
         con.execute(f"CREATE TABLE i_comparison ({', '.join(f'{name} VARCHAR' for name in names)})")
         for row in compared(bench.rows):
             con.execute(
@@ -339,7 +343,9 @@ def test_a_verdict_hangs_on_what_manifests_say_and_on_what_is_declared(tmp_path:
     assert (second.sha256_a, second.sha256_b, second.task) == (first.sha256_a, first.sha256_b, first.task)
     assert second.id != first.id and Path(first.report).exists() and second.report != first.report
     read = [
-        (one.comparison_id, one.role, one.path, one.sha256) for one in bench.rows if isinstance(one, ComparisonFileRow)
+        (one.comparison_id, one.role, one.path, one.sha256)
+        for one in bench.rows
+        if isinstance(one, ComparisonFileRow) and one.role == "manifest"
     ]
     manifest_now = hashlib.sha256((where / "manifest.json").read_bytes()).hexdigest()
     assert read[-1] == (second.id, "manifest", str(where / "manifest.json"), manifest_now) and len(read) == 2
@@ -352,6 +358,82 @@ def test_a_verdict_hangs_on_what_manifests_say_and_on_what_is_declared(tmp_path:
     (third,) = compared(bench.compare())
     assert (third.policy_a, third.basis_a, third.task) == ("7", "processed", first.task)
     bench.close()
+
+
+def test_a_manifest_that_grows_has_only_what_changed_compared(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One manifest of a whole run, written again with each step: the process is asked for what is new or changed."""
+    asked: list[int] = []
+    ask = process.Worker.ask
+
+    def counted(self: process.Worker, message: dict[str, Any], deadline_s: float) -> Any:
+        if "compare" in message:
+            asked.append(message["compare"]["pair"]["step"])
+        return ask(self, message, deadline_s)
+
+    monkeypatch.setattr(process.Worker, "ask", counted)
+    run = bench.root / "results" / "run-a"
+    entries: dict[str, dict[str, Any]] = {}
+    listed: list[dict[str, Any]] = []
+    at = itertools.count(1)
+
+    def grow(number: int, **said: object) -> None:
+        for side, values in (("rollout", SIDE), ("trainer", OTHER)):
+            path = run / f"step{number}" / f"{side}.pt"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(dump(values))
+            digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            entries[f"step{number}/{side}.pt"] = {
+                "sha256": digest,
+                "step": number,
+                "policy_version": str(number),
+                **said,
+            }
+
+    def looked(**heading: object) -> list[int]:
+        """Writes the manifest, looks, and tells which steps the process was asked to compare."""
+        asked.clear()
+        (run / "manifest.json").write_text(
+            json.dumps({"run": "run-a", "artifacts": entries, "comparisons": listed, **heading})
+        )
+        os.utime(run / "manifest.json", (OLD, OLD + next(at)))
+        bench.compare()
+        return sorted(asked)
+
+    for number in range(3):
+        grow(number)
+    assert looked() == [0, 1, 2]
+    grow(3)
+    assert looked(written_at="later", steps=4) == [3], "nor does what no comparison reads count"
+    bench.again()
+    assert looked() == [], "also after a restart"
+    entries["step1/rollout.pt"]["policy_version"] = "other"
+    assert looked() == [1]
+    assert looked(basis="raw") == [0, 1, 2, 3], "what stands at the top is said of all"
+    listed.append({"a": "step2/rollout.pt", "b": "step2/trainer.pt", "control": "cross_stack", "goal": "cross_stack"})
+    assert looked(basis="raw") == [2], "what is declared for one pair"
+    (run / "step0" / "trainer.pt").write_bytes(dump(SIDE))
+    entries["step0/trainer.pt"]["sha256"] = hashlib.sha256(dump(SIDE)).hexdigest()
+    assert looked(basis="raw") == [0]
+    (run / "step3" / "rollout.pt.meta.json").write_text(json.dumps({"basis": "raw", "policy_version": "sidecar"}))
+    assert looked(basis="raw") == [3], "a sidecar without a hash speaks for its file too"
+    both = {name: entries.pop(name) for name in ("step1/rollout.pt", "step1/trainer.pt")}
+    assert looked(basis="raw") == []
+    gone = [row for row in bench.tasks().values() if ":gone:" in row.content]
+    assert [(row.step, row.state) for row in gone] == [(1, "done")]
+    entries.update(both)
+    assert looked(basis="raw") == [1]
+    made = [row.id for row in compared(bench.rows)]
+    assert len(set(made)) == len(made), "what is as it once was is another comparison all the same"
+
+
+def test_a_manifest_that_leads_out_of_the_directory_is_not_read(bench: Bench) -> None:
+    where = step(bench.root, 0, PAIR)
+    outside = bench.root.parent / "outside.json"
+    outside.write_text(json.dumps({"basis": "raw"}))
+    (where / "trainer_logprobs.pt.meta.json").symlink_to(outside)
+    assert compared(bench.compare()) == []
+    (task,) = bench.tasks().values()
+    assert task.state == "refused" and "leads out of the watched directory" in task.why, task
 
 
 def test_a_manifest_that_is_written_while_it_is_compared_is_read_again(bench: Bench) -> None:
@@ -369,7 +451,7 @@ def test_a_manifest_that_is_written_while_it_is_compared_is_read_again(bench: Be
         patched.setattr(Desk, "_asked", late)
         assert compared(bench.compare()) == []
     (task,) = bench.tasks().values()
-    assert task.state == "waiting" and f"{where / 'manifest.json'} has SHA-256" in task.why
+    assert task.state == "waiting" and task.why.startswith(f"the manifest of {where / 'rollout_logprobs.pt'} says")
     (row,) = compared(bench.compare())
     assert row.basis_a == "processed"
 
@@ -383,10 +465,14 @@ def test_repeats_and_tokens_are_told_with_what_was_read_of_them(bench: Bench) ->
     read = {
         (one.role, one.path): one.sha256 for one in bench.rows if isinstance(one, ComparisonFileRow) and one.comparison_id == row.id
     }  # fmt: skip
-    assert read == {
+    said = {path: sha256 for (role, path), sha256 in read.items() if role == "said"}
+    assert {path: sha256 for path, sha256 in read.items() if path[0] != "said"} == {
         (role, str(where / name)): hashlib.sha256((where / name).read_bytes()).hexdigest()
         for role, name in (("repeat_a", "more.pt"), ("manifest", "manifest.json"))
     }
+    told = {one.path: one.said for one in bench.rows if isinstance(one, ComparisonSaidRow)}
+    assert sorted(said) == [str(where / name) for name in ("more.pt", "rollout.pt", "trainer.pt")]
+    assert {path: told[path] for path in said} == said, "the daemon and the process that compares take it alike"
 
 
 def test_segments_give_a_row_for_each_version(bench: Bench) -> None:

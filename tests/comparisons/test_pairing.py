@@ -50,6 +50,24 @@ def test_sides_of_one_directory_with_the_same_rest() -> None:
     assert (found[0].run, found[0].step, found[0].manifest) == ("r", 3, f"{D}/manifest.json")
 
 
+def test_one_manifest_of_a_whole_run_pairs_within_its_directories() -> None:
+    def at(step: int, file: str) -> ArtifactRow:
+        return artifact(f"step{step}/{file}", name=f"step{step}/{file}", step=step)
+
+    rows = [at(step, f"{side}.pt") for step in (1, 2) for side in ("rollout", "trainer")]
+    found = made(*rows, at(2, "token_ids.pt"))
+    assert [(one.step, one.a, one.b, one.tokens) for one in found] == [
+        (1, f"{D}/step1/rollout.pt", f"{D}/step1/trainer.pt", ""),
+        (2, f"{D}/step2/rollout.pt", f"{D}/step2/trainer.pt", f"{D}/step2/token_ids.pt"),
+    ], "what lies beside one pair are not the tokens of another"
+    found = made(*rows, artifact("token_ids.pt"))
+    assert [one.tokens for one in found] == [f"{D}/token_ids.pt"] * 2
+    apart = [artifact("a/rollout.pt", name="rollout"), artifact("b/trainer.pt", name="trainer")]
+    assert short(made(*apart)) == [("manifest", "rollout.pt", "trainer.pt", "")]
+    (late,) = [one for one in made(*rows, at(1, "rollout.jsonl")) if one.refused]
+    assert late.a == f"{D}/step1/rollout.pt" and "several entries are named rollout" in late.refused
+
+
 def test_keys_of_the_manifest_count_before_names_of_files() -> None:
     a, b = artifact("x1.pt", name="rollout"), artifact("x2.pt", name="trainer")
     assert short(made(a, b)) == [("manifest", "x1.pt", "x2.pt", "")]

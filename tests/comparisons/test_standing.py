@@ -19,6 +19,7 @@ from tic_daemon.store.comparison_rows import (
     ComparisonFileRow,
     ComparisonPart,
     ComparisonRow,
+    ComparisonSaidRow,
     ComparisonSequenceRow,
     ComparisonTaskRow,
     ComparisonTokenRow,
@@ -265,7 +266,7 @@ def test_what_is_no_more_as_it_was_read_counts_no_more(writer: Writer) -> None:
     parts = [
         ComparisonFileRow(own.id, role, files[name].path, files[name].sha256)
         for role, name in (("tokens", "tokens"), ("repeat_a", "again-a"), ("repeat_b", "again-b"))
-    ]
+    ] + [ComparisonFileRow(own.id, "said", files["ba"].path, "s" * 32)]
     writer.commit(
         [],
         results=[*files.values(), manifest("m" * 64)],
@@ -275,7 +276,7 @@ def test_what_is_no_more_as_it_was_read_counts_no_more(writer: Writer) -> None:
     sql = "SELECT state, changed, floor_a, floor_b, noise_ratio, noise FROM comparisons WHERE comparison_id = ?"
 
     def after(*rows: ResultRow) -> tuple[Any, ...]:
-        """What is shown once this is told; and then all is as before."""
+        """What is shown once this is told; then all is as it was at first."""
         writer.commit([], results=list(rows))
         found = con.execute(sql, [own.id]).fetchall()[0]
         writer.commit([], results=[*files.values(), manifest("m" * 64)])
@@ -290,6 +291,16 @@ def test_what_is_no_more_as_it_was_read_counts_no_more(writer: Writer) -> None:
     lost = "repeat /w/e/again-b.pt is changed since: the floor of its side does not count"
     assert after(artifact("again-b", "x" * 64, "changed")) == ("pass", "", 0.25, None, None, ["beyond", lost])
     assert after(artifact("again-a", "", "missing"))[2:5] == (None, 0.5, None)
+    assert after() == whole
+    # A manifest that grew counts again once it was looked at, and nothing else is said of these files.
+    looked = ComparisonSaidRow("h", "/w/e/beside.json", "n" * 64)
+    writer.commit([], compared=[ComparisonSaidRow("h", files["ba"].path, "s" * 32), looked])
+    assert after(manifest("n" * 64)) == whole
+    assert after(manifest("o" * 64))[1] == "its manifest is another since", "it was written again"
+    writer.commit([], compared=[ComparisonSaidRow("h", files["ba"].path, "t" * 32)])
+    anew = "what is said of it is another: it is to be judged anew"
+    assert after()[:2] == after(manifest("n" * 64))[:2] == ("inconclusive", anew)
+    writer.commit([], compared=[ComparisonSaidRow("h", files["ba"].path, "s" * 32)])
     assert after() == whole
 
 

@@ -16,8 +16,10 @@ import pytest
 from tests.ledger.made import declared, entry, frozen, sha, store
 from tic_daemon import cli, verifying
 from tic_daemon.ledger.entries import artifact
+from tic_daemon.store.comparison_rows import ComparisonFileRow, ComparisonRow, ComparisonSaidRow
 from tic_daemon.store.layout import StoreLayout, local_host
 from tic_daemon.store.publish import Publisher
+from tic_daemon.store.rows import ResultFileRow
 from tic_daemon.store.writer import Writer
 from tic_daemon.verifying import Found, verify
 
@@ -197,6 +199,31 @@ def test_receipts_and_what_an_exemption_rests_on(made: Path) -> None:
             assert found.exit_code == 14 and (found.breaks[0].what, found.breaks[0].where) == (what, str(path))
         finally:
             path.write_bytes(whole)
+
+
+def test_a_manifest_that_grew_is_no_break_of_what_rests_on_it(tmp_path: Path) -> None:
+    """Unless it says something else of the compared files, or nobody looked at what it says now."""
+    path, side = tmp_path / "manifest.json", str(tmp_path / "a.pt")
+    path.write_bytes(b"grown")
+    here = local_host()
+    now = ResultFileRow(here, str(tmp_path), str(path), "manifest", digest=sha("grown"), run="r1")
+    row = entry("evidence", 1, target="c" * 16, run_id="r1", label="PASS", reason="r", manifest_sha256=sha("was"))
+    files = [("manifest", str(path), sha("was")), ("said", side, "s" * 32)]
+    compared = ComparisonRow(here, str(tmp_path), "c" * 16, "t" * 16, manifest=str(path), side_a=side, kind="tokens")
+    told = [compared, *(ComparisonFileRow("c" * 16, *one) for one in files)]
+
+    def breaks(*more: ComparisonSaidRow) -> list[str]:
+        with store(tmp_path) as writer:
+            writer.commit([], compared=list(more))
+        return [one.words() for one in one(tmp_path).breaks]
+
+    with store(tmp_path, [row]) as writer:
+        writer.commit([], results=[now], compared=told)
+    (found,) = breaks()
+    assert found == f"receipt {path}: its SHA-256 is {sha('grown')}, where {sha('was')} is said"
+    looked = ComparisonSaidRow(here, str(path), sha("grown"))
+    assert breaks(ComparisonSaidRow(here, side, "s" * 32), looked) == []
+    assert breaks(ComparisonSaidRow(here, side, "other")) == [found]
 
 
 def test_files_that_are_too_many_are_not_left_out_unsaid(

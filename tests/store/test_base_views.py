@@ -25,7 +25,7 @@ TABLES = [
     *EVENT_TABLES, "store", "source", "source_change", "cursor", "fault_rule", "mark", "run_attempt", "attempt_cut",
     "ingest", "remote_fault", "remote_place", "remote_gap", "env_pin", "config_value", "checkpoint", "fault_file",
     "result_file", "artifact", "result_gap",
-    "comparison_task", "comparison", "comparison_file", "comparison_version", "comparison_sequence", "comparison_token", "trace_boundary",
+    "comparison_task", "comparison", "comparison_file", "comparison_said", "comparison_version", "comparison_sequence", "comparison_token", "trace_boundary",
     "wandb_value", "ledger_row",
 ]  # fmt: skip
 

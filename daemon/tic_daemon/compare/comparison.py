@@ -73,7 +73,8 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A file that a comparison hangs on and that is none of its sides. `role`: tokens, repeat_a, repeat_b, manifest."""
+    """What a comparison hangs on besides the bytes of its sides. `role`: tokens, repeat_a, repeat_b, manifest: a file;
+    said: what a manifest says of that file, `sha256` being the hash of said.py."""
 
     role: str
     path: str
@@ -107,12 +108,16 @@ class Comparison:
     def beside(self) -> tuple[Beside, ...]:
         """What was read besides the two sides' files, as it was then."""
         found = [Beside("tokens", str(self.declared.tokens), self.tokens_sha256)] if self.tokens_sha256 else []
-        manifests = [(own.source, own.digest) for own in (self.claims_a, self.claims_b) if own.source]
+        both = ((self.a.path, self.claims_a), (self.b.path, self.claims_b))
+        manifests = [(own.source, own.digest) for _path, own in both if own.source]
+        said = [(path, own.said) for path, own in both if own.source]
         for letter, own in zip("ab", self.floors, strict=True):
             if own is not None:
                 found += [Beside(f"repeat_{letter}", path, sha256) for path, sha256 in own.files[1:]]
                 manifests += own.manifests
-        return tuple(dict.fromkeys([*found, *(Beside("manifest", path, sha256) for path, sha256 in manifests)]))
+                said += own.said
+        found += [Beside("manifest", path, sha256) for path, sha256 in manifests]
+        return tuple(dict.fromkeys([*found, *(Beside("said", path, sha256) for path, sha256 in said)]))
 
     @property
     def made_at(self) -> datetime | None:
@@ -138,7 +143,7 @@ class Comparison:
 
 
 Look = Callable[[Side, Side, Alignment, Figures], None]
-Manifests = tuple[Path | None, Path | None]
+Manifests = Mapping[str, Path]
 
 
 def compare(
@@ -146,7 +151,7 @@ def compare(
     b: Path | None,
     declared: Declared | None = None,
     *,
-    manifests: Manifests = (None, None),
+    manifests: Manifests | None = None,
     look: Look | None = None,
     tell: Callable[[int], None] | None = None,
     aligned: Callable[[Alignment], None] | None = None,
@@ -154,7 +159,7 @@ def compare(
     """Compare two dumps, or the two sides of one file that holds both.
 
     Args:
-        manifests: of each side's file, where they are not beside it.
+        manifests: by file that is compared the manifest that names it, where it is not beside it.
         look: called while the files are open, if there is something that may be compared.
         aligned: called when it is known what there is to compare.
         tell: called with the number of tokens that were compared, now and then.
@@ -163,12 +168,12 @@ def compare(
         CompareError: a file cannot be read, is malformed or asks for what is not safe; or what is declared contradicts
             a manifest.
     """
-    declared = declared or Declared()
+    declared, manifests = declared or Declared(), manifests or {}
     with ExitStack() as stack:
         first = stack.enter_context(Reading(a))
         second = first if b is None else stack.enter_context(Reading(b))
         left, right = _sides(first, second)
-        claims_a, claims_b = claims(left, manifests[0]), claims(right, manifests[1])
+        claims_a, claims_b = claims(left, manifests.get(left.path)), claims(right, manifests.get(right.path))
         _no_contradiction(declared, claims_a, claims_b)
         tokens = ""
         if declared.tokens is not None:
@@ -203,7 +208,7 @@ def compare(
     facts = _facts(left, right, claims_a, claims_b, declared, alignment, figures, bound, moved, not not_planted)
     verdict = _planting(facts) if declared.plant else judge(facts)
     floors = tuple(
-        floor(name, side.part, [Path(side.path), *repeats]) if repeats else None
+        floor(name, side.part, [Path(side.path), *repeats], manifests) if repeats else None
         for name, side, repeats in (("A", left, declared.repeats_a), ("B", right, declared.repeats_b))
     )
     return Comparison(
@@ -474,5 +479,7 @@ def _planting(facts: Facts) -> Verdict:
 def _id(a: Side, b: Side, declared: Declared, claims_a: Claims, claims_b: Claims, through: Mapping[str, Any]) -> str:
     """16 hexadecimal digits of what decides the result."""
     said = {key: str(value) for key, value in asdict(declared).items()}
-    whole = [COMPARATOR, a.sha256, a.part, b.sha256, b.part, said, asdict(claims_a), asdict(claims_b), dict(through)]
+    # Of a manifest that names other files too it counts what it says of these.
+    claimed = [asdict(replace(own, digest="")) for own in (claims_a, claims_b)]
+    whole = [COMPARATOR, a.sha256, a.part, b.sha256, b.part, said, *claimed, dict(through)]
     return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()[:16]

@@ -1,8 +1,6 @@
 """What manifests say of a file that is compared: identity, receipts, and proofs.
 
-A file F is described by `F.meta.json` beside it, else by the entry that names it in `artifacts` (or `files`) of
-`manifest.json` in its directory, or of another manifest that is known to name it; keys that an entry lacks are looked
-for at the top of the manifest. Nothing that a manifest names is opened.
+Which manifest speaks for a file, and where in it, is in said.py. Nothing that a manifest names is opened.
 What no manifest says is None, and never filled in. The keys are in docs/reference/compare.md.
 """
 
@@ -10,18 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from tic_daemon.compare import said
 from tic_daemon.compare.opened import Opened
 from tic_daemon.compare.replay import Replay, replay_of
 from tic_daemon.compare.sides import Segments, Side, segments_of
 from tic_daemon.errors import CompareError
+from tic_daemon.results.manifest import MAX_BYTES
 
-MAX_BYTES: Final = 1 << 24
 _File = tuple[str, int, str]
 _RECEIPT: Final = ("host", "pid", "produced_at", "command")
 
@@ -55,7 +53,7 @@ class Claims:
         captures, forwards: how often a Graph was captured, and how many forward steps ran.
         segments: by request, from which response position on each policy version sampled.
         criterion: SHA-256 of the criterion that was frozen with the run, or "".
-        digest: SHA-256 of the manifest as it was read, or "".
+        digest: SHA-256 of the manifest as it was read, or "". said: hash of what it says of this file.
     """
 
     source: str = ""
@@ -84,6 +82,7 @@ class Claims:
     forwards: int | None = None
     segments: Mapping[str, Segments] | None = None
     digest: str = ""
+    said: str = ""
 
     @property
     def zeros_proved(self) -> bool:
@@ -113,31 +112,14 @@ def claims_of(name: str, size: int, sha256: str, manifest: Path | None = None) -
     Raises:
         CompareError: a manifest is there and cannot be read.
     """
-    path = Path(name)
-    file = name, size, sha256
-    own = path.with_name(path.name + ".meta.json")
-    shared = manifest if manifest is not None and manifest != own else path.parent / "manifest.json"
-    if own.exists():
-        entry, digest = _load(own)
-        return replace(_claims(file, str(own), entry, {}), digest=digest)
-    if not shared.exists():
+    source = said.source_of(name, str(manifest or ""))
+    if not source:
         return Claims()
-    whole, digest = _load(shared)
-    named = _entry(whole, shared.parent, path)
-    return Claims() if named is None else replace(_claims(file, str(shared), named, whole), digest=digest)
-
-
-def _entry(whole: Mapping[str, Any], directory: Path, path: Path) -> Mapping[str, Any] | None:
-    """The entry of a manifest that names a file: by its path from the manifest, else by the key that is its name."""
-    listed = next((whole[key] for key in ("artifacts", "files") if isinstance(whole.get(key), dict | list)), None)
-    items = listed.items() if isinstance(listed, dict) else [("", one) for one in listed or ()]
-    wanted = os.path.normpath(path)
-    for name, value in items:
-        entry = value if isinstance(value, dict) else {"sha256": value} if name and isinstance(value, str) else None
-        said = entry.get("path", name) if entry is not None else None
-        if isinstance(said, str) and said and os.path.normpath(directory / said) == wanted:
-            return entry
-    return None
+    whole, digest = _load(Path(source))
+    found = said.of(whole, source, name)
+    if found is None:
+        return Claims()
+    return replace(_claims((name, size, sha256), source, found), digest=digest, said=said.digest(found))
 
 
 def _load(path: Path) -> tuple[dict[str, Any], str]:
@@ -155,30 +137,27 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
     return found, hashlib.sha256(data).hexdigest()
 
 
-def _claims(file: _File, source: str, entry: Mapping[str, Any], whole: Mapping[str, Any]) -> Claims:
-    def said(key: str) -> Any:
-        return entry[key] if entry.get(key) is not None else whole.get(key)
-
+def _claims(file: _File, source: str, found: said.Said) -> Claims:
     def text(key: str) -> str | None:
-        value = said(key)
+        value = found.get(key)
         return str(value) if type(value) in {str, int} else None
 
     def integer(key: str) -> int | None:
-        value = said(key)
+        value = found.get(key)
         return value if type(value) is int else None
 
     return Claims(
-        source, tuple(_gaps(file, source, entry)), text("run"), integer("step"), text("phase"), integer("rank"),
+        source, tuple(_gaps(file, source, found)), text("run"), integer("step"), text("phase"), integer("rank"),
         text("repeat"), text("scope"), text("intervention"), text("policy_version"), text("input_sha256"),
         text("basis"),
-        _receipt(entry.get("producer")), text("bypass") or "", integer("hook_count"), text("score_source") or "",
-        text("negative_control") or "", _counts(said("path_hits")), _texts(said("execution")),
-        text("criterion_sha256") or "", text("samples_policy") or "", replay_of(said("replay")),
-        integer("graph_captures"), integer("forward_steps"), _segments(said("policy_segments"), source),
+        _receipt(found.get("producer")), text("bypass") or "", integer("hook_count"), text("score_source") or "",
+        text("negative_control") or "", _counts(found.get("path_hits")), _texts(found.get("execution")),
+        text("criterion_sha256") or "", text("samples_policy") or "", replay_of(found.get("replay")),
+        integer("graph_captures"), integer("forward_steps"), _segments(found.get("policy_segments"), source),
     )  # fmt: skip
 
 
-def _gaps(file: _File, source: str, entry: Mapping[str, Any]) -> list[str]:
+def _gaps(file: _File, source: str, entry: said.Said) -> list[str]:
     found: list[str] = []
     path, own_size, own_digest = file
     if not own_digest:

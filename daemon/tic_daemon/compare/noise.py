@@ -36,6 +36,7 @@ class Floor:
         shown: each repeat has a receipt of its own.
         undefined: why there is no floor, or "".
         files: path and SHA-256 of each file as it was read; `manifests` the same of what names them.
+        said: path of each file and the hash of what its manifest says of it.
     """
 
     side: str
@@ -48,6 +49,7 @@ class Floor:
     undefined: str
     files: tuple[tuple[str, str], ...] = ()
     manifests: tuple[tuple[str, str], ...] = ()
+    said: tuple[tuple[str, str], ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -55,13 +57,14 @@ class Floor:
         return self.metrics.get("logprob_mae") if self.shown and not self.undefined else None
 
 
-def floor(name: str, part: str, paths: Sequence[Path]) -> Floor:
+def floor(name: str, part: str, paths: Sequence[Path], manifests: Mapping[str, Path] | None = None) -> Floor:
     """The floor of one side from its own file and its repeats.
 
     Args:
         name: "A" or "B".
         part: which side of files that hold both: "rollout", "trainer" or "".
         paths: the side's file, then the repeats.
+        manifests: that name them, where they are not beside them.
 
     Raises:
         CompareError: a file cannot be read.
@@ -69,10 +72,11 @@ def floor(name: str, part: str, paths: Sequence[Path]) -> Floor:
     with ExitStack() as stack:
         readings = [stack.enter_context(Reading(path)) for path in paths]
         sides = [_own(reading, part) for reading in readings]
-        said = [claims(side) for side in sides]
+        said = [claims(side, (manifests or {}).get(side.path)) for side in sides]
         read = (
             tuple((side.path, side.sha256) for side in sides),
             tuple((claim.source, claim.digest) for claim in said if claim.source),
+            tuple((side.path, claim.said) for side, claim in zip(sides, said, strict=True) if claim.source),
         )
         copies = [
             f"{one.path} and {other.path} are one thing: a copy, or one receipt"
@@ -123,7 +127,7 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return None if any(value is None for value in values) else max(value or 0.0 for value in values)
 
 
-def _none(name: str, read: tuple[_Read, _Read], why: str) -> Floor:
+def _none(name: str, read: tuple[_Read, _Read, _Read], why: str) -> Floor:
     return Floor(name, len(read[0]), 0, None, dict.fromkeys(METRICS), 0, False, why, *read)
 
 

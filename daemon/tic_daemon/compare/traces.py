@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tic_daemon.compare.manifests import claims_of
+from tic_daemon.compare.manifests import Claims, claims_of
 from tic_daemon.compare.probes import NAMED, Key, Probe, Trace
 from tic_daemon.compare.replay import captured
 from tic_daemon.compare.tensors import TensorFigures, VocabFigures, tensor_figures, vocab_figures
@@ -57,7 +57,7 @@ class TraceComparison:
         probes: of each side. requests: distinct ones.
         first: the first that differs in execution order. last_equal: the last that agrees before it, of its request.
         differences: all that differ, in order; the first MEASURED of them with figures where tensors are there.
-        readers, provenance, notes: of both sides, as of a `Trace`.
+        readers, provenance, notes: of both sides, as of a `Trace`. said: by their manifests.
     """
 
     unfit: tuple[str, ...]
@@ -69,6 +69,7 @@ class TraceComparison:
     readers: tuple[str, str] = ("", "")
     provenance: tuple[str, str] = ("native", "native")
     notes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    said: tuple[Claims, ...] = ()
 
     @property
     def of_bits(self) -> bool:
@@ -85,18 +86,26 @@ def compare_traces(a: Path, b: Path) -> TraceComparison:
     return compared(read_trace(a), read_trace(b))
 
 
-def compared(a: Trace, b: Trace) -> TraceComparison:
+def compared(a: Trace, b: Trace, manifests: Mapping[str, Path] | None = None) -> TraceComparison:
     """Compare two traces that are read.
 
+    Args:
+        manifests: by trace the manifest that names it, where it is not beside it.
+
     Raises:
-        CompareError: a tensor cannot be read again.
+        CompareError: a tensor cannot be read again; a manifest is there and cannot be read.
     """
     one, other = a.probes, b.probes
     by_key: Mapping[Key, Probe] = {probe.key: probe for probe in other}
-    unfit = [f"side {name}: {word}" for name, side in (("A", a), ("B", b)) for word in (*side.refused, *_said(side))]
+    said = tuple(claims_of(side.path, side.size, side.sha256, (manifests or {}).get(side.path)) for side in (a, b))
+    unfit = [
+        f"side {name}: {word}"
+        for name, side, claim in zip("AB", (a, b), said, strict=True)
+        for word in (*side.refused, *claim.gaps, *captured(claim))
+    ]
     unfit = unfit or _unfit(one, other, by_key)
     requests = {probe.key[0] for probe in one}
-    own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes)
+    own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes), said
     if unfit:
         return TraceComparison(tuple(unfit), len(one), len(requests), None, None, (), *own)
     found: list[Difference] = []
@@ -124,16 +133,6 @@ def compared(a: Trace, b: Trace) -> TraceComparison:
             decided.add(request)
     first = found[0].key if found else None
     return TraceComparison((), len(one), len(requests), first, last_equal, tuple(found), *own)
-
-
-def _said(side: Trace) -> list[str]:
-    """What the manifest of a trace says against it: another file, or hooks that saw a capture and no replay.
-
-    Raises:
-        CompareError: a manifest is there and cannot be read.
-    """
-    said = claims_of(side.path, side.size, side.sha256)
-    return [*said.gaps, *captured(said)]
 
 
 def _unfit(one: tuple[Probe, ...], other: tuple[Probe, ...], by_key: Mapping[Key, Probe]) -> list[str]:

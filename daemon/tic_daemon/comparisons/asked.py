@@ -20,24 +20,25 @@ class Asked:
 
     Attributes:
         id: of the comparison that comes of it. content: what it hangs on.
-        manifests: that name the two files; "".
-        sha256: of files that are verified and of manifests, by path: other bytes are another comparison.
+        manifests: that name its files, by path.
+        sha256: of files that are verified, by path: other bytes are another comparison.
+        said: hash of what its manifest says of each side and repeat, by path (compare/said.py): other words are too.
         reports: directory of reports; "": none is written.
     """
 
     pair: Pair
     id: str
     content: str
-    manifests: tuple[str, str] = ("", "")
+    manifests: dict[str, str] = field(default_factory=dict)
     sha256: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
     reports: str = ""
 
     @classmethod
     def read(cls, said: Mapping[str, Any]) -> Asked:
         """Out of `asdict` that went through JSON, which has no tuples."""
         lists = {name: tuple(said["pair"][name]) for name in ("repeats_a", "repeats_b")}
-        one, other = said["manifests"]
-        return cls(**{**said, "pair": Pair(**{**said["pair"], **lists}), "manifests": (one, other)})
+        return cls(**{**said, "pair": Pair(**{**said["pair"], **lists})})
 
     @property
     def declared(self) -> Declared:

@@ -9,7 +9,7 @@ The queue is what pairs there are without those that are done with the same cont
 done is never done again. A file that crashes the process or cannot be read is a failure with its reason, tried again
 when a file of it changes. What a criterion has judged is not judged by another one while the compared bytes, what is
 declared and what manifests say of them are the same: a threshold that is chosen afterwards can always pass.
-What waits for a planted error is judged once that was judged FAIL.
+What waits for a planted error is judged once that was judged FAIL. What a result hangs on is said in files.Stand.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ import duckdb
 
 from tic_daemon.comparisons import wire
 from tic_daemon.comparisons.files import READY, Contents, Stand, compared
-from tic_daemon.comparisons.pair import Pair, digest
-from tic_daemon.comparisons.pairing import ALONE, Known, names_side, pairs, pattern, unpaired
+from tic_daemon.comparisons.pair import Pair, digest, plain
+from tic_daemon.comparisons.pairing import ALONE, DECLARED, MOST, Known, names_side, pairs, pattern, unpaired
 from tic_daemon.comparisons.process import Stopped, TooSlow, Worker, WorkerDied
 from tic_daemon.config import PLACE, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.results.judge import RECORDED, VERIFIED
-from tic_daemon.results.safefile import stamp
+from tic_daemon.results.safefile import RefusedError, stamp
 from tic_daemon.store import proofs
-from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
+from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonSaidRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.comparison_standing import Made, standing_of
 from tic_daemon.store.rows import ArtifactRow, ResultRow
 
@@ -55,6 +55,9 @@ MOST_FILES: Final = 20_000
 """Files that one `[[comparison]]` may match."""
 _ONCE: Final = ":once"
 _OVER: Final = ("done", "judged", "failed")
+_GONE: Final = "gone"
+"""In place of what is said of a pair: its manifest makes none of it any more."""
+_SAID: Final = "SELECT path, arg_max(said, rec_id) FROM comparison_said WHERE host = ? GROUP BY path"
 _PENDING: Final = "inconclusive: pending re-check"
 
 
@@ -94,6 +97,7 @@ class Desk:
         self._both: dict[tuple[str, str], str] = {
             (row.side_a, row.content): row.why for row in self._tasks.values() if row.state in ("held", "none")
         }
+        self._said: dict[str, str] | None = None  # as the store has it, once it was asked
         self._patterns: list[re.Pattern[str]] = [pattern(entry, str(config.base)) for entry in config.comparisons]
         self._changed = threading.Condition()
         self._news: list[ResultRow] = []
@@ -238,28 +242,70 @@ class Desk:
             stand = replace(stand, content=self._with_proof(pair, stand))
             if self._wanted(pair, stand):
                 queue.append((pair, stand))
-        here = {pair.task for pair in made}
-        for row in list(self._tasks.values()):
-            if row.state in ("waiting", "running", "failed", "refused") and row.task not in here:
-                self._tell(replace(row, state="gone", why="its files are declared no more", content=""))
+        self._no_more(made)
+        self._tell_said(made)
         sniff = [row for row in unpaired(known, made) if self._unknown(row)]
         with self._changed:
             self._queue = deque(queue)
             self._sniff = deque(sniff)
 
+    def _no_more(self, made: Sequence[Pair]) -> None:
+        """Pairs that there were: what waits is waited for no more, and what was compared is not what is declared."""
+        here = {pair.task for pair in made}
+        for row in [row for row in self._tasks.values() if row.task not in here]:
+            if row.state in ("waiting", "running", "failed", "refused"):
+                self._tell(replace(row, state="gone", why="its files are declared no more", content=""))
+            elif row.state in _OVER and len(made) <= MOST and (row.manifest or row.how != DECLARED):
+                data, said, *more = row.content.split(":")
+                if said != _GONE:
+                    why = "no manifest and no [[comparison]] makes this pair any more"
+                    self._tell(replace(row, why=why, content=":".join([data, _GONE, *more])))
+
+    def _tell_said(self, made: Sequence[Pair]) -> None:
+        """What manifests say of the files of pairs, where it is something else than the store has; then, which
+        manifests were looked at for it: until then a manifest that was written anew leaves nothing of what hangs on it.
+        """
+        if self._said is None:
+            self._said = self._asked_of_store(_SAID)
+        if self._said is None:
+            return
+        roots = {plain(path): (path, pair.root) for pair in made for path in pair.claimed}
+        manifests = self._contents.manifests
+        for path in [path for path in self._said if path not in roots and path not in manifests]:
+            roots[path] = path, self._contents.root_of(path)
+        for name, (path, root) in roots.items():
+            try:
+                self._keep_said(name, self._contents.claim(path, root))
+            except RefusedError:
+                self._keep_said(name, _GONE)
+        for row in manifests.values():
+            if row.present and row.kind in ("manifest", "meta"):
+                self._keep_said(row.path, row.digest)
+
+    def _keep_said(self, path: str, said: str) -> None:
+        if self._said is not None and self._said.get(path, "") != said:
+            self._said[path] = said
+            with self._changed:
+                self._rows.append(ComparisonSaidRow(self._host, path, said))
+            self._wake()
+
     def _proved(self) -> dict[str, str]:
         """Tasks that were pending and need be no more: by task the comparison that shows it."""
         if not any(row.state == "done" and row.why.startswith(_PENDING) for row in self._tasks.values()):
             return {}
+        return self._asked_of_store(proofs.AGAIN) or {}
+
+    def _asked_of_store(self, sql: str, *more: object) -> dict[str, Any] | None:
+        """Two columns of the store, of this host; None: it cannot be asked."""
         try:
             con = self._connect()
             try:
-                return dict(con.execute(proofs.AGAIN, [self._host]).fetchall())
+                return dict(con.execute(sql, [self._host, *more]).fetchall())
             finally:
                 con.close()
         except duckdb.Error as error:
-            log.warning("the store cannot say which planted errors were found: %s", error)
-            return {}
+            log.warning("the store cannot be asked of comparisons: %s", error)
+            return None
 
     def _with_proof(self, pair: Pair, stand: Stand) -> str:
         """What a result hangs on: after a wait, also the planted error that ended it."""
@@ -425,12 +471,23 @@ class Desk:
         self._tell(replace(running, state="failed", why=why, content=content))
 
     def _asked(self, pair: Pair, stand: Stand) -> dict[str, Any]:
+        named = {plain(path): self._contents.manifest_of(path) for path in pair.claimed}
         return {
-            "pair": asdict(pair), "id": digest(pair.task, stand.content), "content": stand.content,
-            "manifests": (self._contents.manifest_of(pair.a), self._contents.manifest_of(pair.b or pair.a)),
+            "pair": asdict(pair), "id": self._name(pair, stand), "content": stand.content,
+            "manifests": {path: manifest for path, manifest in named.items() if manifest},
             "sha256": self._contents.hashes(pair),
+            "said": {plain(path): self._contents.claim(path, pair.root) for path in pair.claimed},
             "reports": str(self._reports),
         }  # fmt: skip
+
+    def _name(self, pair: Pair, stand: Stand) -> str:
+        """The id of what comes of it. What was compared, changed, and is as it was is a comparison of its own."""
+        made = self._asked_of_store(
+            "SELECT host, count(*) FROM comparison WHERE host = ? AND task = ? AND content = ? GROUP BY host",
+            pair.task, stand.content,
+        )  # fmt: skip
+        times = (made or {}).get(self._host, 0)
+        return digest(pair.task, stand.content, times) if times else digest(pair.task, stand.content)
 
     def _standing(self, where: Mapping[str, Any]) -> tuple[Standing, str, str, str]:
         values = {key: wire.clean(value) for key, value in where.items()}

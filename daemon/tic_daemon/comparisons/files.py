@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tic_daemon.compare import said
 from tic_daemon.compare.version import COMPARATOR
-from tic_daemon.comparisons.pair import Pair, digest
+from tic_daemon.comparisons.pair import Pair, digest, plain
 from tic_daemon.comparisons.pairing import Said
 from tic_daemon.results.judge import PENDING, RECORDED, SETTLE_S, VERIFIED
 from tic_daemon.results.manifest import MAX_BYTES
@@ -32,8 +33,17 @@ _FILES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Whether a pair can be compared now. `content` is "BYTES:SAID:CRITERION": hashes of the files that are compared,
-    of what is declared and what manifests say of them, and of what judges them."""
+    """Whether a pair can be compared now, and all that its result hangs on.
+
+    `content` is "BYTES:SAID:CRITERION", three hashes. What is in none of them decides nothing, and a pair of which they
+    are as before is not compared again, however its manifest grows:
+
+        BYTES       the comparator's version; of each file that is read (both sides, tokens, repeats) path and SHA-256,
+                    or how it looks where no manifest names it
+        SAID        what is declared for the pair, in tic.toml or in a manifest's list; and of both sides and repeats
+                    what the manifest that speaks for each says of that file, under the keys that comparing reads
+        CRITERION   the criterion, and the report of a planted error
+    """
 
     state: str
     why: str = ""
@@ -58,6 +68,7 @@ class Contents:
         self.artifacts: dict[tuple[str, str], ArtifactRow] = {}
         self.manifests: dict[str, ResultFileRow] = {}
         self._said: dict[str, tuple[str, Said]] = {}
+        self._claims: dict[str, tuple[str, dict[str, str] | str]] = {}
         self._by_path: dict[str, ArtifactRow] | None = None
 
     def take(self, rows: Iterable[ResultRow]) -> bool:
@@ -110,11 +121,32 @@ class Contents:
             if found.state != READY:
                 return found
             files.append((path, found.content))
+        claims = []
+        for path in pair.claimed:
+            try:
+                claims.append((path, self.claim(path, pair.root)))
+            except RefusedError as error:
+                return Stand(REFUSED, f"the manifest of {path}: {error}")
         beside = [self._beside(path) for path in (pair.criterion, pair.planted) if path]
-        manifests = sorted({by_path[path].manifest for path in pair.files if path in by_path})
-        digests = [self.manifests[path].digest for path in manifests if path in self.manifests]
-        said = digest(pair.declaration, digests)
-        return Stand(READY, "", f"{digest(COMPARATOR, files)}:{said}:{digest(*beside)}")
+        declared = digest(pair.declaration, claims)
+        return Stand(READY, "", f"{digest(COMPARATOR, files)}:{declared}:{digest(*beside)}")
+
+    def claim(self, path: str, root: str) -> str:
+        """The hash of what its manifest says of a file; "" if nothing does.
+
+        Raises:
+            RefusedError: that manifest leads out of the watched root, or is no regular file.
+        """
+        source = said.source_of(path, self.manifest_of(path))
+        if not source:
+            return ""
+        now = stamp(source)
+        kept = self._claims.get(source)
+        if kept is None or kept[0] != now:
+            kept = self._claims[source] = (now, _claimed(source, self.root_of(source) or root))
+        if isinstance(kept[1], str):
+            return f"{kept[1]} {now}"
+        return kept[1].get(os.path.normpath(path), "")
 
     def root_of(self, path: str) -> str:
         """The watched directory that a path lies in; ""."""
@@ -128,10 +160,9 @@ class Contents:
         return control.path if control is not None and control.kind in ("manifest", "meta") else ""
 
     def hashes(self, pair: Pair) -> dict[str, str]:
-        """SHA-256 of all of its files that were verified, and of the manifests that name them, by path."""
+        """SHA-256 of all of its files that were verified, by path."""
         rows = [self.by_path[path] for path in pair.files if path in self.by_path]
-        read = [self.manifests[row.manifest] for row in rows if row.manifest in self.manifests]
-        return {row.path: row.sha256 for row in rows} | {row.path: row.digest for row in read}
+        return {plain(row.path): row.sha256 for row in rows}
 
     def _file(self, path: str, pair: Pair, by_path: Mapping[str, ArtifactRow], *, final: bool) -> Stand:
         row = by_path.get(path)
@@ -174,14 +205,36 @@ def _rank(row: ArtifactRow) -> tuple[bool, bool, str]:
     return row.state not in (VERIFIED, RECORDED), not row.expected_sha256, row.manifest
 
 
+def _claimed(source: str, root: str) -> dict[str, str] | str:
+    """By file the hash of what a manifest says of it; a word if it cannot be read."""
+    try:
+        found = _object(source, root)
+    except (OSError, GoneError):
+        return "unreadable"
+    return {path: said.digest(one) for path, one in said.each(found, source)} if found is not None else "no manifest"
+
+
+def _object(path: str, root: str) -> dict[str, object] | None:
+    """A manifest's JSON object; None: it is none.
+
+    Raises:
+        OSError, GoneError, RefusedError: it cannot be read.
+    """
+    data, _seen = read_inside(path, root, MAX_BYTES)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
 def _read(path: str, root: str) -> Said:
     try:
-        data, _seen = read_inside(path, root, MAX_BYTES)
-        found = json.loads(data)
-    except (OSError, GoneError, RefusedError, ValueError, RecursionError):
+        found = _object(path, root)
+    except (OSError, GoneError, RefusedError):
+        found = None
+    if found is None:
         return Said()  # that it cannot be read is a gap already
-    if not isinstance(found, dict):
-        return Said()
     listed, goal = found.get("comparisons"), found.get("goal")
     if listed is not None and not isinstance(listed, list):
         listed = [listed]  # refused, with the reason

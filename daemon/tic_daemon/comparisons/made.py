@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,7 +83,7 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
     try:
         found = compare(
             Path(asked.pair.a), path_of(asked.pair.b), asked.declared,
-            manifests=(path_of(asked.manifests[0]), path_of(asked.manifests[1])),
+            manifests={path: Path(one) for path, one in asked.manifests.items()},
             look=watch.look, tell=watch.progress, aligned=watch.aligned,
         )  # fmt: skip
     except TraceFound:
@@ -93,7 +93,9 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
     for side in (found.a, found.b):
         _verified(asked, side.path, side.sha256)
     for one in found.beside:
-        _verified(asked, one.path, one.sha256)
+        if one.role not in ("manifest", "said"):  # of a manifest counts what it says of these files
+            _verified(asked, one.path, one.sha256)
+    _as_said(asked, {one.path: one.sha256 for one in found.beside if one.role == "said"})
     sides = produced(found.claims_a, asked.pair.a), produced(found.claims_b, asked.pair.b or asked.pair.a)
     where = made_of(asked, sides, found.agreed("run"), found.agreed("step"))
     found = judged_again(found, *ask({**where, "judging": judging(found)}))
@@ -108,13 +110,14 @@ def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
     files = [_file(own) for own in (one, other)]
     for own, (sha256, _size) in zip((one, other), files, strict=True):
         _verified(asked, own.path, sha256)
-    found = traces.compared(one, other)
+    found = traces.compared(one, other, {path: Path(named) for path, named in asked.manifests.items()})
+    _as_said(asked, {own.path: claim.said for own, claim in zip((one, other), found.said, strict=True)})
     sides = produced(None, asked.pair.a), produced(None, asked.pair.b)
     standing = ask(made_of(asked, sides, None, None))[:2]
     body = json.dumps(trace_report.as_json(found, asked.pair.a, asked.pair.b), indent=1, ensure_ascii=False)
     report = _report(asked, f"{body}\n")
     row = rows.trace(asked, found, (one, other), files, sides, standing, report, time.monotonic() - began)
-    return row, list(rows.boundaries(asked.id, found, one.probes, other.probes))
+    return row, [*rows.trace_beside(asked, found), *rows.boundaries(asked.id, found, one.probes, other.probes)]
 
 
 def _file(trace: Trace) -> tuple[str, int | None]:
@@ -130,6 +133,12 @@ def _verified(asked: Asked, path: str, sha256: str) -> None:
     wanted = asked.sha256.get(path)
     if wanted and wanted != sha256:
         raise Changed(f"{path} has SHA-256 {sha256}, and {wanted} was verified", "it is compared once it is verified")
+
+
+def _as_said(asked: Asked, read: Mapping[str, str]) -> None:
+    for path, wanted in asked.said.items():
+        if read.get(path, "") != wanted:
+            raise Changed(f"the manifest of {path} says something else of it than when it was looked at")
 
 
 def _report(asked: Asked, body: str) -> str:

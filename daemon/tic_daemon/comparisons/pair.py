@@ -5,12 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 
 def digest(*parts: object) -> str:
     """16 hex digits of texts and numbers."""
     text = json.dumps(parts, sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def plain(path: str) -> str:
+    """A path as whoever compares tells it."""
+    return str(Path(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,11 @@ class Pair:
         """All that it reads."""
         named = (self.a, self.b, self.tokens, *self.repeats_a, *self.repeats_b)
         return [path for path in named if path]
+
+    @property
+    def claimed(self) -> list[str]:
+        """Files of which a manifest may say something that decides the result."""
+        return [path for path in (self.a, self.b, *self.repeats_a, *self.repeats_b) if path]
 
     @property
     def declaration(self) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -166,8 +166,31 @@ def _by_name(known: Known, directory: str, rows: Sequence[ArtifactRow]) -> list[
             said = known.said.get(row.manifest)
             found.append(_heading(known, row, said, how=ALONE, a=row.path, control="cross_stack"))
     for rest, by_side in sides.items():
-        found += _sides(known, rest, by_side, tokens)
+        for alike in _in_one_directory(by_side):
+            found += _sides(known, rest, alike, tokens)
     return found
+
+
+def _in_one_directory(by_side: Mapping[str, list[ArtifactRow]]) -> Iterator[dict[str, list[ArtifactRow]]]:
+    """Files of both sides that lie in one directory, as those of each step of a run do; then all others together."""
+    where: dict[str, dict[str, list[ArtifactRow]]] = {}
+    for side, rows in by_side.items():
+        for row in rows:
+            where.setdefault(row.path.rpartition("/")[0], {}).setdefault(side, []).append(row)
+    yield from (own for own in where.values() if len(own) > 1)
+    others: dict[str, list[ArtifactRow]] = {}
+    for own in (own for own in where.values() if len(own) == 1):
+        for side, rows in own.items():
+            others.setdefault(side, []).extend(rows)
+    if others:
+        yield others
+
+
+def _tokens_of(row: ArtifactRow, tokens: Sequence[ArtifactRow]) -> str:
+    """The tokens of a pair: what lies beside its sides, else the only ones that the manifest names."""
+    beside = [one for one in tokens if one.path.rpartition("/")[0] == row.path.rpartition("/")[0]]
+    found = beside or [one for one in tokens if one.manifest.rpartition("/")[0] == one.path.rpartition("/")[0]]
+    return found[0].path if len(found) == 1 else ""
 
 
 def _sides(
@@ -177,8 +200,7 @@ def _sides(
     row = (first or second)[0]
     said = known.said.get(row.manifest)
     if len(first) == len(second) == 1:
-        one = tokens[0].path if len(tokens) == 1 else ""
-        sides = {"a": row.path, "b": second[0].path, "tokens": one}
+        sides = {"a": row.path, "b": second[0].path, "tokens": _tokens_of(row, tokens)}
         return [_heading(known, row, said, how=MANIFEST, control="cross_stack", **sides)]
     if not first or not second:
         alone = first or second
@@ -212,7 +234,8 @@ def _listed(known: Known, manifest: str, rows: Sequence[ArtifactRow]) -> list[Pa
             why = f"entry {number} of `comparisons` in {manifest}: {values}"
             found.append(_heading(known, rows[0], None, how=MANIFEST, a=manifest, variant=str(number), refused=why))
         else:
-            found.append(_heading(known, rows[0], said, how=MANIFEST, **values))
+            row = next(one for one in rows if one.path == values["a"])
+            found.append(_heading(known, row, said, how=MANIFEST, **values))
     return found
 
 

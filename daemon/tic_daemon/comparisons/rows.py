@@ -12,6 +12,7 @@ from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.probes import Probe, Trace
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.comparisons.asked import Asked, Produced
+from tic_daemon.comparisons.pair import plain
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.store.comparison_rows import (
     ComparisonFileRow,
@@ -187,6 +188,16 @@ def trace(
             f"dtype_{letter}": ", ".join(sorted({probe.dtype for probe in own.probes})),
         }  # fmt: skip
     return ComparisonRow(**{**_heading(asked, sides, report), **values})
+
+
+def trace_beside(asked: Asked, found: traces.TraceComparison) -> list[ComparisonFileRow]:
+    """What two traces hang on besides their bytes."""
+    rows: dict[ComparisonFileRow, None] = {}
+    for path, claim in zip((plain(asked.pair.a), plain(asked.pair.b)), found.said, strict=True):
+        if claim.source:
+            rows[ComparisonFileRow(asked.id, "manifest", claim.source, claim.digest)] = None
+            rows[ComparisonFileRow(asked.id, "said", path, claim.said)] = None
+    return list(rows)
 
 
 def boundaries(

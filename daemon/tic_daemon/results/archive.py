@@ -189,7 +189,10 @@ class Archive:
             run = before.run
             if not self._shelf.entries(control.path):
                 rows = [row for row in self._shelf.known(before.path).values() if row.named]
-                entries = [Entry(row.name, _raw(row.path), row.expected_size, row.expected_sha256) for row in rows]
+                entries = [
+                    Entry(row.name, _raw(row.path), row.expected_size, row.expected_sha256, row.step, row.policy)
+                    for row in rows
+                ]
                 problems += self._entries(control, read, before, entries, "the manifest", tell)
         self._gaps.put(control.path, control.root, run, _MANIFEST_GAPS, problems, tell)
         return True

@@ -15,6 +15,7 @@ numbers are as whoever wrote it wanted them to be.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,12 +33,14 @@ _INT64: Final = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One artifact that a manifest names. `size` None, `sha256` "": it does not say."""
+    """One artifact that a manifest names. `size` and `step` None, `sha256` and `policy` "": its entry does not say."""
 
     name: str
     path: str
     size: int | None = None
     sha256: str = ""
+    step: int | None = None
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +136,8 @@ def _entries(listed: Mapping[str, Any] | list[Any], problems: list[Problem]) -> 
         entry = _entry(name, value)
         if isinstance(entry, str):
             problems.append(Problem("manifest_malformed", place, entry))
-        elif entries.get(entry.path, entry) != entry:
+        elif entries.setdefault(os.path.normpath(entry.path), entry) != entry:  # the first counts, as in comparing
             problems.append(Problem("manifest_malformed", place, f"it names {entry.path[:300]} twice"))
-        else:
-            entries[entry.path] = entry
     return list(entries.values())
 
 
@@ -181,13 +182,14 @@ def _entry(name: str, value: Any) -> Entry | str:  # noqa: PLR0911  one return a
     size = next((value[key] for key in ("size", "bytes", "size_bytes") if value.get(key) is not None), None)
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 0 <= size < _INT64):
         return "its size is no number of bytes"
+    own = number(value, "step"), text(value, "policy_version", "policy")
     said = next((value[key] for key in ("sha256", "hash", "digest") if value.get(key) is not None), None)
     if said is None:
-        return Entry(name or path, path, size)
+        return Entry(name or path, path, size, "", *own)
     match = _SHA256.fullmatch(said) if isinstance(said, str) else None
     if match is None:
         return "its hash is no SHA-256 of 64 hexadecimal digits"
-    return Entry(name or path, path, size, match[1].lower())
+    return Entry(name or path, path, size, match[1].lower(), *own)
 
 
 def _is_path(path: str) -> bool:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from tic_daemon.results import layout
 from tic_daemon.results.judge import MISSING, PENDING, REFUSED, UNREADABLE, Before, Look, Said, Verdict, judge
 from tic_daemon.results.manifest import Entry, Problem
 from tic_daemon.results.safefile import CHUNK, GoneError, Hasher, RefusedError, open_inside, stamp
@@ -309,6 +310,8 @@ def _headed(heading: ArtifactRow, path: str, entry: Entry, known: ArtifactRow | 
         name=clean_text(entry.name),
         expected_size=entry.size,
         expected_sha256=entry.sha256,
+        step=next((one for one in (entry.step, heading.step, layout.step_of(path)) if one is not None), None),
+        policy=clean_text(entry.policy) or heading.policy,
     )
     if known is None:
         return row

@@ -1,7 +1,7 @@
 """Comparisons as rows of the store: frozen values, one class a table, fields in the table's order.
 
-Meaning of the fields: schema/012_comparisons.sql and 015_comparison_parts.sql. A comparison, all that belongs to it,
-and the task that is done with them are told together and committed together.
+Meaning of the fields: schema/012_comparisons.sql, 015_comparison_parts.sql, 016_comparison_said.sql. A comparison, all
+that belongs to it, and the task that is done with them are told together and committed together.
 """
 
 from __future__ import annotations
@@ -193,6 +193,15 @@ class ComparisonFileRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonSaidRow:
+    """What a manifest says of a file, as it was looked at last: table comparison_said."""
+
+    host: str
+    path: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
 class ComparisonVersionRow:
     """Its figures for one version of the policy: table comparison_version."""
 
@@ -253,5 +262,5 @@ class TraceBoundaryRow:
 ComparisonPart = (
     ComparisonFileRow | ComparisonVersionRow | ComparisonSequenceRow | ComparisonTokenRow | TraceBoundaryRow
 )
-ComparisonTold = ComparisonTaskRow | ComparisonRow | ComparisonPart
+ComparisonTold = ComparisonTaskRow | ComparisonRow | ComparisonSaidRow | ComparisonPart
 """What tic_daemon/comparisons tells; in the order in which it was told."""

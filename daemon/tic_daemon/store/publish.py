@@ -62,6 +62,7 @@ GROWING = {
     "comparison_task": "rec_id",
     "comparison": "rec_id",
     "comparison_file": "rec_id",
+    "comparison_said": "rec_id",
     "comparison_version": "rec_id",
     "comparison_sequence": "rec_id",
     "comparison_token": "rec_id",

@@ -120,7 +120,7 @@ def load(con: duckdb.DuckDBPyConnection) -> Memory:
     newest = [f"SELECT max(rec_id) r, max(prov) p FROM {table}" for table in EVENT_TABLES]  # noqa: S608
     others = (
         "mark", "run_attempt", "remote_fault", "remote_place", "remote_gap", "env_pin", "config_value", "result_file",
-        "artifact", "result_gap", "comparison_task", "comparison", "comparison_file",
+        "artifact", "result_gap", "comparison_task", "comparison", "comparison_file", "comparison_said",
         "comparison_version", "comparison_sequence", "comparison_token", "trace_boundary", "ledger_row",
     )  # fmt: skip
     newest += [f"SELECT max(rec_id), NULL FROM {table}" for table in others]  # noqa: S608

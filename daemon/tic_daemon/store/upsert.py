@@ -18,6 +18,7 @@ from tic_daemon.store.columns import STAMP, column
 from tic_daemon.store.comparison_rows import (
     ComparisonFileRow,
     ComparisonRow,
+    ComparisonSaidRow,
     ComparisonSequenceRow,
     ComparisonTaskRow,
     ComparisonTokenRow,
@@ -141,6 +142,7 @@ NUMBERED_INSERTS = {
         "comparison_sequence", ComparisonSequenceRow, _names(ComparisonSequenceRow), numbered=True
     ),
     ComparisonFileRow: _statement("comparison_file", ComparisonFileRow, _names(ComparisonFileRow), numbered=True),
+    ComparisonSaidRow: _statement("comparison_said", ComparisonSaidRow, _names(ComparisonSaidRow), numbered=True),
     ComparisonVersionRow: _statement(
         "comparison_version", ComparisonVersionRow, _names(ComparisonVersionRow), numbered=True
     ),

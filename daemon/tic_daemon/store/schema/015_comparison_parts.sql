@@ -2,7 +2,7 @@
 
 CREATE TABLE comparison_file (
     rec_id BIGINT, comparison_id VARCHAR,
-    role VARCHAR,               -- tokens | repeat_a | repeat_b | manifest
+    role VARCHAR,               -- tokens | repeat_a | repeat_b | manifest; said: what a manifest says of that file, sha256 the hash of it
     path VARCHAR,
     sha256 VARCHAR,             -- as it was read
     observed_at TIMESTAMP

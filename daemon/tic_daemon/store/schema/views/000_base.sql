@@ -234,6 +234,10 @@ CREATE OR REPLACE VIEW b_comparison_file AS
 SELECT * FROM comparison_file
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
 
+CREATE OR REPLACE VIEW b_comparison_said AS
+SELECT * FROM comparison_said
+WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);
+
 CREATE OR REPLACE VIEW b_comparison_version AS
 SELECT * FROM comparison_version
 WHERE observed_at <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP);

@@ -23,22 +23,36 @@ CREATE OR REPLACE VIEW i_comparison_file AS
 SELECT host, path, max(rec_id) AS rec_id, arg_max(state, rec_id) AS state, arg_max(sha256, rec_id) AS sha256
 FROM i_artifact_now GROUP BY host, path;
 
--- What a comparison hangs on besides its sides, and is no more as it was read. A repeat takes the floor of its side away.
+-- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats, and one of
+-- what is declared and what manifests say of them.
+CREATE OR REPLACE VIEW i_comparison_now AS
+SELECT host, task, arg_max(content, rec_id) AS content FROM b_comparison_task WHERE content <> '' GROUP BY host, task;
+
+-- What a comparison hangs on besides its sides, and is no more as it was read. A repeat takes the floor of its side away. A
+-- manifest that was written anew takes all away that hangs on it until it was looked at; then what it says of other files does not.
 CREATE OR REPLACE VIEW i_comparison_beside AS
 WITH file AS (SELECT * FROM i_comparison_file),
 manifest AS (SELECT host, path, arg_max(digest, rec_id) AS digest, arg_max(present, rec_id) AS present FROM b_result_file GROUP BY host, path),
+said AS (SELECT host, path, arg_max(said, rec_id) AS said FROM b_comparison_said GROUP BY host, path),
+made AS (SELECT DISTINCT host, id, task, content FROM b_comparison),
 looked AS (
     SELECT c.host, f.comparison_id, f.role, f.path,
-        CASE WHEN f.role = 'manifest' THEN CASE WHEN NOT m.present THEN 'gone' WHEN m.digest <> f.sha256 THEN 'another' END
+        CASE WHEN f.role = 'manifest' THEN CASE WHEN NOT m.present THEN 'gone' WHEN m.digest <> f.sha256 AND m.digest IS DISTINCT FROM s.said THEN 'another' END
+             WHEN f.role = 'said' THEN CASE WHEN s.said <> f.sha256 THEN 'another' END
              WHEN a.state NOT IN ('verified', 'recorded') THEN a.state WHEN a.sha256 <> f.sha256 THEN 'another' END AS is_now
     FROM b_comparison_file f
-    JOIN (SELECT DISTINCT host, id FROM b_comparison) c ON c.id = f.comparison_id
+    JOIN made c ON c.id = f.comparison_id
     LEFT JOIN file a ON a.host = c.host AND a.path = f.path
     LEFT JOIN manifest m ON m.host = c.host AND m.path = f.path
+    LEFT JOIN said s ON s.host = c.host AND s.path = f.path
+    UNION ALL
+    SELECT c.host, c.id, 'declared', '', 'another' FROM made c JOIN i_comparison_now n ON n.host = c.host AND n.task = c.task
+    WHERE split_part(n.content, ':', 2) <> split_part(c.content, ':', 2)
 )
 SELECT host, comparison_id,
-    string_agg(DISTINCT CASE role WHEN 'tokens' THEN 'the file of tokens is ' WHEN 'manifest' THEN 'its manifest is ' END || is_now || ' since', '; ')
-        FILTER (WHERE role IN ('tokens', 'manifest')) AS changed,
+    concat_ws('; ', string_agg(DISTINCT CASE role WHEN 'tokens' THEN 'the file of tokens is ' WHEN 'manifest' THEN 'its manifest is ' END || is_now || ' since', '; ')
+        FILTER (WHERE role IN ('tokens', 'manifest')),
+        CASE WHEN bool_or(role IN ('said', 'declared')) THEN 'what is said of it is another: it is to be judged anew' END) AS changed,
     coalesce(bool_or(role = 'repeat_a'), false) AS floor_a_gone, coalesce(bool_or(role = 'repeat_b'), false) AS floor_b_gone,
     list(DISTINCT 'repeat ' || path || ' is ' || is_now || ' since: the floor of its side does not count')
         FILTER (WHERE starts_with(role, 'repeat_')) AS noise
@@ -60,9 +74,7 @@ made AS MATERIALIZED (
 ),
 -- include comparison_standing.sql
 ,
--- What is to be compared now. Its content begins with a hash of all files that are read, also tokens and repeats, and one of
--- what is declared and what manifests say of them.
-now AS MATERIALIZED (SELECT host, task, arg_max(content, rec_id) AS content FROM b_comparison_task WHERE content <> '' GROUP BY host, task),
+now AS MATERIALIZED (SELECT * FROM i_comparison_now),
 told AS (
     SELECT c.* REPLACE (CASE WHEN NOT coalesce(x.floor_a_gone, false) THEN c.floor_a END AS floor_a,
             CASE WHEN NOT coalesce(x.floor_b_gone, false) THEN c.floor_b END AS floor_b,
@@ -75,10 +87,8 @@ told AS (
             CASE WHEN c.side_b = c.side_a THEN NULL WHEN b.path IS NULL AND c.manifest <> '' THEN 'no manifest names file B'
                 WHEN b.state NOT IN ('verified', 'recorded') THEN 'file B is ' || b.state || ' since'
                 WHEN b.sha256 <> c.sha256_b THEN 'file B is another since' END,
-            x.changed,
-            CASE WHEN split_part(n.content, ':', 1) <> split_part(c.content, ':', 1) THEN 'its files are to be compared anew'
-                WHEN split_part(n.content, ':', 2) <> split_part(c.content, ':', 2) THEN 'what is said of it is another: it is to be judged anew'
-                END) AS changed
+            -- One that was not compared is not judged anew.
+            CASE WHEN split_part(n.content, ':', 1) <> split_part(c.content, ':', 1) THEN 'its files are to be compared anew' ELSE nullif(x.changed, '') END) AS changed
     FROM one c
     JOIN standing s ON s.key = c.rec_id
     LEFT JOIN file a ON a.host = c.host AND a.path = c.side_a
