@@ -123,6 +123,7 @@ def wrapped(text: str) -> dict[str, tuple[str, dict[str, object]]]:
         "mpirun": (each("[1,3]<stderr>:[rank3]: "), {}),
         "prterun": (each("[prterun-gpu-b07-12@1,3]<stderr>: [rank3]: "), {}),
         "kubectl": (each("[pod/train-worker-3/pytorch] [rank3]: "), {}),
+        "compose": (each("trainer-1      | [rank3]: "), {}),
         "docker": (each("2026-11-29T16:20:11.123456789Z [rank3]: "), {}),
         "cri": (each("2026-11-29T16:20:11.123456789Z stderr F [rank3]: "), {}),
         "what": (f"terminate called after throwing an instance of 'c10::Error'\n  what():  {text}", {}),
@@ -156,7 +157,13 @@ def test_whatever_is_raised_is_confirmed_however_it_is_wrapped(kind: str, severi
 
 @pytest.mark.parametrize(("kind", "severity", "line"), HEADED, ids=ids(HEADED))
 def test_a_line_with_its_own_header_is_confirmed_wherever_it_is_forwarded(kind: str, severity: str, line: str) -> None:
-    for prefix in ("", "[default3]:", "[pod/train-3/pytorch] ", "2026-11-29T16:20:11.123456789Z stderr F "):
+    for prefix in (
+        "",
+        "[default3]:",
+        "[pod/train-3/pytorch] ",
+        "vllm-1  | ",
+        "2026-11-29T16:20:11.123456789Z stderr F ",
+    ):
         assert confirmed(prefix + line) == {kind}, prefix
     assert confirmed(f"{line}\r") == {kind}
 
@@ -179,6 +186,7 @@ def test_c_print_is_confirmed_bare_and_wrapped(kind: str, severity: str, line: s
         "[default3]:",
         "[1,3]<stderr>:",
         "[pod/train-3/pytorch] ",
+        "trainer-1      | ",
         "(WorkerDict pid=184142) ",
         "\x1b[36m(WorkerDict pid=184142)\x1b[0m ",
         "3: [rank3]: ",

@@ -41,6 +41,7 @@ _TORN: Final = re.compile(
 # vLLM's processes name themselves, so that their names do not hold for what others wrote into the same line.
 _TRANSPORT: Final = re.compile(
     rb"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,9}(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [PF](?::\w+)? )?)?"
+    rb"(?:[A-Za-z0-9][\w.-]{0,62} {2,60}\| )?"
     rb"(?: {0,5}\d{1,6}: (?=[(\[]))?"
     rb"(?:" + _SGR + rb"\((?!Worker[ _]|VllmWorker|EngineCore|A[Pp][Ii]Server|MainProcess|DPEngineCore|StageEngineCore)"
     rb"[A-Za-z_][\w.:-]{0,80}(?:\([^()\n]{0,80}\))? pid=\d+(?:, ip=[\w.:-]+)?\)" + _SGR + rb" )?"

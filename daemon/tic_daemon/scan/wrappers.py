@@ -65,14 +65,18 @@ _COMPOSE: Final = re.compile(rf"{DATE} {CLOCK}\.(\d{{3}}) \| (?!(?:{_LEVELS}|SUC
 _LABEL: Final = re.compile(r" {0,5}(\d{1,6}): ")
 # pdsh, clush and launchers on top of them: `gpu-b07: `. Only before `[rankN]` and with a digit: "hint: " is prose
 _HOST: Final = re.compile(r"(?=[\w.-]{0,63}\d)([A-Za-z0-9][\w.-]{1,63}): (?=\[rank\d)")
+# Docker Compose pads the names of its containers to one width.
+_CONTAINER: Final = re.compile(r"([A-Za-z0-9][\w.-]{0,62}) {2,60}\| ?")
 _LOGURU: Final = re.compile(
     rf"(?:{DATE} )?{CLOCK}(?:\.(\d{{3,6}}))? (?:\| )?+ *(SUCCESS|TRACE|{_LEVELS}) +(?:\| [\w.<>:-]+ - |\| )?"
 )
 _PYLOG: Final = re.compile(
     rf"(?:\[titan\] )?\[?{DATE} {CLOCK}[,.](\d{{3,6}})\]? ?"
-    r"(?:(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){0,3}"
+    r"(?:torch\.distributed[\w.]{0,80}: |(?:- )?(?:\[?[\w.]+(?:\(\d+\))?\]? ?- ?|\[[\w./:-]+\] ?)){0,3}"
     rf"(?:- )?\[?({_LEVELS})\]? ?(?:[-:|] |(?=\S)|\[[\w./:-]+\] ?(?:- )?)"
 )
+# Ray's Python loggers set a tab behind the time.
+_RAYPY: Final = re.compile(rf"{DATE} {CLOCK},(\d{{3}})[\t ]({_LEVELS}) [\w./-]{{1,80}}\.py:\d+ -- ")
 # Rich's columns: time, level in eight, message, file. The time is left out if it is that of the record before; without
 # it the file at the end of the line must be there, too, to tell a record from a text that is indented.
 _RICH: Final = re.compile(rf"\[(?:(\d\d)/(\d\d)/(\d\d) )?{CLOCK}\] (?=[A-Z ]{{8}} \S)({_LEVELS}) {{1,5}}")
@@ -326,8 +330,8 @@ _BRACKET_RECORD: Final = re.compile(r"\[mismatch\][ \t]+[A-Za-z_]\w*=")
 _DIGIT: Final[_Table] = (
     (_CRI, _cri), (sl.JOURNAL_ISO, sl.journal_iso), (_DOCKER, _docker), (_FLASHINFER, _dated("flashinfer", 4, 3)),
     (_TILELANG, _dated("tilelang", 3)), (_COMPOSE, _dated("compose", 0, 3)), (_LOGURU, _loguru),
-    (_PYLOG, _dated("pylog", 4, 3)), (sl.KMSG, sl.kernel), (_NCCL, _nccl), (sl.DMESG_ISO, sl.dmesg_iso),
-    (sl.JOURNAL_UNIX, sl.journal_unix),
+    (_RAYPY, _dated("pylog", 4, 3)), (_PYLOG, _dated("pylog", 4, 3)), (sl.KMSG, sl.kernel), (_NCCL, _nccl),
+    (sl.DMESG_ISO, sl.dmesg_iso), (sl.JOURNAL_UNIX, sl.journal_unix),
 )  # fmt: skip
 _UPPER: Final[_Table] = (
     (_VLLM, _vllm_record), (_VLLM_FULL, _vllm_full), (_TORCH, _torch), (_OPENRLHF, _record("openrlhf")),
@@ -437,7 +441,8 @@ def _headed(text: str, years: Years, head: _Head, ahead: re.Match[str]) -> Wrapp
 
 
 def _labelled(text: str, found: Wrapped) -> int:
-    """The prefixes that are so short that what follows decides: `srun --label`, pdsh. As `_peel` from 0."""
+    """The prefixes that are so short that more than their begin decides: `srun --label`, pdsh, Docker Compose. As
+    `_peel` from 0."""
     start = 0
     if text[:1] in _LABEL_STARTS and (label := _LABEL.match(text)) is not None:
         after = label.end()
@@ -451,10 +456,15 @@ def _labelled(text: str, found: Wrapped) -> int:
         found.node = host[1]
         start = _peel(text, host.end(), found)
         found.kinds = ("host_label", *found.kinds)
+    if start == 0 and "  | " in text[:_CONTAINER_SIZE] and (container := _CONTAINER.match(text)) is not None:
+        found.kinds = ("container",)
+        found.actor = container[1]
+        start = _peel(text, container.end(), found)
     return start
 
 
 _LABEL_STARTS: Final = frozenset(" 0123456789")
+_CONTAINER_SIZE: Final = 128
 
 
 def _peel(text: str, start: int, found: Wrapped) -> int:
