@@ -177,6 +177,16 @@ class SequenceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A line of view `comparison_versions`: figures of the tokens that one version of the policy sampled."""
+
+    policy: Safe | None
+    valid_tokens: int | None
+    mismatched_tokens: int | None  # None: bits are not compared, the element types differ
+    logprob_mae: float | None  # None: a number of it is not finite
+
+
+@dataclass(frozen=True, slots=True)
 class TokenRow:
     """A line of view `comparison_tokens`. Bits are hexadecimal text of the element's own width."""
 
@@ -358,6 +368,7 @@ class ComparisonView:
         sequence, tokens: the sequence that was asked for, and those of its tokens that are kept; None: not asked for.
         artifacts: both sides' files; None: not asked for.
         board: the control groups of its step.
+        versions: its figures by version of the policy, in the order of versions; of a trace none.
     """
 
     demand: Demand
@@ -372,6 +383,7 @@ class ComparisonView:
     tokens: tuple[TokenRow, ...] | None
     artifacts: tuple[Artifact, ...] | None
     board: Board | None
+    versions: tuple[VersionRow, ...]
     read_at: datetime
 
     @property

@@ -23,6 +23,7 @@ from tic_tui.comparison_model import (
     Divergence,
     SequenceRow,
     TokenRow,
+    VersionRow,
 )
 from tic_tui.comparison_queries import NEWEST_FIRST, board, comparisons, counted, queue
 from tic_tui.filters import COMPARISON_COLUMNS, UNKNOWN, Filter, chosen, where
@@ -37,8 +38,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TOKENS: Final = 2000
+VERSIONS: Final = 1000
 CHOICES: Final = 200
-KEPT: Final = 8  # windows of one comparison that are held
+KEPT: Final = 9  # windows of one comparison that are held
 # The key of a comparison names no store: of several that have it one counts.
 _BY_TIME: Final = Ordering(
     "(observed_at < ? OR (observed_at = ? AND rec_id <= ?))",
@@ -137,7 +139,9 @@ class ComparisonReading:
         assert one is not None  # noqa: S101  the desk makes a reading of it
         self._read = row = self._row.get(reader, ask)
         if row is None:
-            return ComparisonView(ask.demand, None, 0, 0, (), (), None, 0, None, None, None, None, datetime.now(UTC))
+            return ComparisonView(
+                ask.demand, None, 0, 0, (), (), None, 0, None, None, None, None, (), datetime.now(UTC)
+            )
         trace, about, request = row.kind == "trace", (row.run_id, row.attempt, row.step), one.request
         if self._board is None or self._board[0] != about:
             self._board = (about, Paced(lambda r: board(r, about)))
@@ -167,6 +171,7 @@ class ComparisonReading:
             tokens=tokens,
             artifacts=self._artifacts.get(reader, ask) if one.artifacts else None,
             board=self._board[1].get(reader, ask),
+            versions=() if trace else self._once("versions", lambda: self._versions(reader)),
             read_at=datetime.now(UTC),
         )
 
@@ -192,6 +197,12 @@ class ComparisonReading:
     def _sequences(self, reader: Reader, worst: bool, first: int) -> tuple[SequenceRow, ...]:
         order = f"ORDER BY {_WORST}" if worst else "ORDER BY request"
         return self._window(reader, SequenceRow, "comparison_sequences", order, first)
+
+    def _versions(self, reader: Reader) -> tuple[VersionRow, ...]:
+        """By version, numbers in the order of numbers."""
+        of = "comparison_versions WHERE comparison_id = ?"
+        found = dict.fromkeys(rows_of(reader, VersionRow, of, (self._id,), f"ORDER BY policy LIMIT {VERSIONS}"))
+        return tuple(sorted(found, key=_by_version))
 
     def _boundaries(self, reader: Reader, first: int) -> tuple[Boundary, ...]:
         order = "ORDER BY execution_order, request, boundary, slice"
@@ -241,3 +252,10 @@ class ComparisonReading:
         of = f"artifacts WHERE path IN ({marks}) AND host IS NOT DISTINCT FROM ?"
         rows = rows_of(reader, Artifact, of, (*paths, row.host), "ORDER BY path, observed_at DESC LIMIT 20")
         return tuple({artifact.path: artifact for artifact in reversed(rows)}.values())
+
+
+def _by_version(row: VersionRow) -> tuple[bool, int, str]:
+    """Numbers first and as numbers, other names behind them as text."""
+    name = str(row.policy or "")
+    number = name.isascii() and name.isdigit()
+    return not number, int(name) if number else 0, name

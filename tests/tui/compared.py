@@ -39,6 +39,8 @@ CREATE TABLE comparison_sequences (run_id VARCHAR, step BIGINT, comparison_id VA
   DOUBLE, max_position BIGINT, mean_abs DOUBLE, p50 DOUBLE, p95 DOUBLE, p99 DOUBLE, non_finite BIGINT, prompt_length
   BIGINT, response_length BIGINT, sample_group VARCHAR, policy VARCHAR, strip INTEGER[], strip_valid INTEGER[], rec_id
   BIGINT, observed_at TIMESTAMP);
+CREATE TABLE comparison_versions (run_id VARCHAR, step BIGINT, comparison_id VARCHAR, policy VARCHAR, valid_tokens
+  BIGINT, mismatched_tokens BIGINT, logprob_mae DOUBLE, rec_id BIGINT, observed_at TIMESTAMP);
 CREATE TABLE comparison_tokens (run_id VARCHAR, step BIGINT, comparison_id VARCHAR, request VARCHAR, position BIGINT,
   why VARCHAR, value_a DOUBLE, value_b DOUBLE, bits_a VARCHAR, bits_b VARCHAR, difference DOUBLE, token_id BIGINT,
   rec_id BIGINT, observed_at TIMESTAMP);
@@ -167,6 +169,9 @@ def _make_some(store: FakeStore) -> None:
     sequence(store, name, "r0", [0, 3, 0, 0, 0, 0, 0, 1])
     sequence(store, name, "r1", [1, 0, 0, 0, 0, 0, 0, 0], first_position=2, max_position=2)
     sequence(store, name, "r2", [0] * 8)
+    for version, valid, differ, mae in (("10", 56, 4, 0.0021), ("9", 40, 1, 0.00006)):
+        insert(store, "comparison_versions", comparison_id=name, policy=version, valid_tokens=valid, mismatched_tokens=differ,
+               logprob_mae=mae)  # fmt: skip
     token(store, name, "r0", 7, -1.5, -1.4375)
     token(store, name, "r0", 9, -0.3, -0.3625, why="largest")
     token(store, name, "r1", 2, -2.0, -2.0000002, why="both")

@@ -23,7 +23,7 @@ from tic_daemon.store import united
 from tic_daemon.store.layout import StoreLayout
 from tic_daemon.store.reader import open_reader
 from tic_tui import bits, comparing
-from tic_tui.comparison_model import WINDOW, CompareAsk, Comparison, Queued, TokenRow
+from tic_tui.comparison_model import WINDOW, CompareAsk, Comparison, Queued, TokenRow, VersionRow
 from tic_tui.comparison_queries import NEWEST_FIRST, comparisons, of_run
 from tic_tui.comparison_reading import ComparisonReading, ComparisonsReading
 from tic_tui.filters import Filter
@@ -237,6 +237,32 @@ def test_figures_without_a_value_say_why() -> None:
     assert "floor 0, no ratio" in floor0
     none = "\n".join(plain(line) for line in one_lines.noise(replace(one, floor_a=None, noise_ratio=None), 80, UNICODE))
     assert none.count("no repeats show it") == 1 and "unknown" in none
+
+
+def test_figures_of_each_policy_version_stand_side_by_side() -> None:
+    """4 of 56 are 7.142..., 1 of 3,000 are 0.033...; what nobody compared has no share."""
+
+    def drawn(width: int, glyphs: Any, *rows: VersionRow) -> list[str]:
+        return [plain(line).rstrip() for line in one_lines.versions(rows, width, glyphs)]
+
+    some = (VersionRow(safe("9"), 56, 4, 0.0021), VersionRow(safe("step-10"), 3000, 1, 0.00006), VersionRow(None, 3, None, None),
+            VersionRow(safe("11+12"), 8, 8, 0.5))  # fmt: skip
+    for width, glyphs in ((60, UNICODE), (46, UNICODE), (60, ASCII)):
+        said = drawn(width, glyphs, *some)
+        bar = "█" if glyphs is UNICODE else "#"
+        assert said[0].startswith(" by policy version 4 in this dump ")
+        assert said[2].split()[:5] == ["9", "4/56", "7.1", "%", "0.0021"]
+        assert said[3].split()[:5] == ["step-10", "1/3000", "<0.1", "%", "6e-05"]
+        # Of at most 12 cells the largest share has all, a fourteenth of it one, and so has the smallest that there is.
+        bars = [line.count(bar) for line in said[2:6]]
+        assert bars == ([1, 1, 0, 12] if width == 60 else [0, 0, 0, 0])
+        assert said[4].split() == ["unknown", "?/3", "-", "-"]
+        assert said[5].split()[:4] == ["11+12", "8/8", "100", "%"]
+        assert said[6].strip().startswith("- with +: of responses that do not")
+        assert all(len(line) <= width for line in said)
+    assert len(drawn(60, UNICODE, some[0])) == 3 and "one in this dump" in drawn(60, UNICODE, some[0])[0]
+    shares = [(0.0, "0 %"), (1.0, "100 %"), (0.99999, ">99.9 %"), (0.5, "50 %"), (0.0004, "<0.1 %"), (0.125, "12.5 %")]
+    assert [one_lines.percent(share) for share, _ in shares] == [words for _, words in shares]
 
 
 def test_what_waits_is_said_with_its_progress_and_why_it_failed() -> None:
@@ -575,6 +601,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *(("comparison_sequence", {"rec_id": 902 + n, "comparison_id": "c1", "request": f"r{n}", "valid_tokens": 32,
                                    "mismatched_tokens": n, "sample_group": "", "policy": "", "strip": [0, n],
                                    "strip_valid": [16, 16], "observed_at": at}) for n in range(3)),
+        *(("comparison_version", {"rec_id": 905 + n, "comparison_id": "c1", "policy": version, "valid_tokens": valid,
+                                  "mismatched_tokens": differ, "logprob_mae": mae, "observed_at": at})
+          for n, (version, valid, differ, mae) in enumerate((("10", 30, 3, 0.5), ("mixed", 6, None, None), ("9", 60, 2, 0.25)))),
         ("comparison_token", {"rec_id": 910, "comparison_id": "c1", "request": "r2", "position": 20, "why": "first",
                               "value_a": -2.0, "value_b": -2.5, "bits_a": "c0000000", "bits_b": "c0200000", "difference": -0.5,
                               "token_id": 7, "observed_at": at}),
@@ -623,6 +652,9 @@ def test_the_views_of_a_real_store_are_read_as_they_are(real: Path) -> None:
         assert [row.request for row in found.sequences] == ["r2", "r1", "r0"] and found.total == 3
         assert found.sequence is not None and list(found.sequence.strip or ()) == [0, 2]
         assert [(t.position, t.bits_b) for t in found.tokens or ()] == [(20, "c0200000")] and found.artifacts == ()
+        assert [(v.policy, v.valid_tokens, v.mismatched_tokens, v.logprob_mae) for v in found.versions] == [
+            ("9", 60, 2, 0.25), ("10", 30, 3, 0.5), ("mixed", 6, None, None),
+        ], "numbers as numbers"  # fmt: skip
         trace = ComparisonReading("c2").view(
             reader, replace(ask, demand=Demand("comparison", "grpo-a", compare=CompareAsk("c2")))
         )

@@ -107,6 +107,15 @@ async def _comparison(s: Stage, run: str) -> None:
     await s.shows("r0 ", "4/32")
 
 
+async def _versions(s: Stage, run: str) -> None:
+    """All numbers of a comparison, with those of each policy version."""
+    await _comparison(s, run)
+    await s.press("tab")
+    await s.until(lambda: s.app.screen.focused is s.app.screen.numbers)  # type: ignore[attr-defined]
+    while "share" not in s.text:
+        await s.press("pagedown")
+
+
 async def _trace(s: Stage, run: str) -> None:
     await _comparisons(s, run)
     await s.press("G", "enter")
@@ -225,6 +234,7 @@ PICTURES = {
     "fault": (_fault, ("many",), ("locks the attempt", "bytes as they were kept")),
     "comparisons": (_comparisons, ("none", "many"), ("FAIL", "evidence", "control groups", "1 running 43 %", "detail")),
     "comparison": (_comparison, ("many",), ("worst first", "·▓·····░", "bits differ in", "2.5 x the floor")),
+    "versions": (_versions, ("many",), ("by policy version", "2 in this dump", "7.1 %")),
     "trace": (_trace, ("many",), ("FIRST diff.", "= last equal", "downstream", "missing")),
     "sequence": (_sequence, ("many",), ("4 of 32 valid tokens", "tokens kept 2", "first that differs")),
     "token": (_token, ("many",), ("524288 representable numbers", "these differ", "mantissa")),

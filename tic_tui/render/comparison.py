@@ -8,12 +8,13 @@ from datetime import datetime
 from typing import Final
 
 from tic_tui.age import day_and_clock
-from tic_tui.comparison_model import Comparison
+from tic_tui.comparison_model import Comparison, VersionRow
 from tic_tui.glyphs import Glyphs
 from tic_tui.plural import plural
 from tic_tui.render import comparisons, response
 from tic_tui.render.chrome import panel_head
-from tic_tui.render.text import Builder, Line, clean, clip_left
+from tic_tui.render.text import Builder, Line, clean, clip_left, count, short, width_of
+from tic_tui.safe import Safe
 
 NAME: Final = 16
 _ROWS: Final = 14  # of the histogram
@@ -34,7 +35,9 @@ def head(one: Comparison, width: int, glyphs: Glyphs) -> list[Line]:
     return [first.line(), second.line()]
 
 
-def detail(one: Comparison, width: int, glyphs: Glyphs, board: Sequence[Line] = ()) -> list[Line]:
+def detail(
+    one: Comparison, width: int, glyphs: Glyphs, board: Sequence[Line] = (), by_version: Sequence[VersionRow] = ()
+) -> list[Line]:
     """All of it, what matters first. `board`: lines of the control groups that it stands among."""
     word, tone = comparisons.label(one, glyphs)
     stands, stands_tone = comparisons.standing(one, glyphs)
@@ -50,6 +53,7 @@ def detail(one: Comparison, width: int, glyphs: Glyphs, board: Sequence[Line] = 
     lines += [blank, panel_head("numbers", "", width, glyphs), *numbers(one, width, glyphs)]
     if one.kind != "trace" and one.valid_tokens:
         lines += [blank, panel_head("noise", "", width, glyphs), *noise(one, width, glyphs)]
+        lines += [blank, *versions(by_version, width, glyphs)] if by_version else []
         lines += [blank, *sizes(one, width, glyphs)]
     for title, words in (
         ("not alike on both sides", one.differs), ("remarks, never a verdict", one.remarks),
@@ -178,6 +182,47 @@ def sizes(one: Comparison, width: int, glyphs: Glyphs) -> list[Line]:
     }
     head_line = panel_head("size of the differences, abs(B - A), tokens", "", width, glyphs)
     return [head_line, *response.histogram(one.magnitudes, one.valid_tokens, marks, _ROWS, width, glyphs)]
+
+
+_BAR: Final = 12
+
+
+def versions(rows: Sequence[VersionRow], width: int, glyphs: Glyphs) -> list[Line]:
+    """Figures of the tokens that each version of the policy sampled; the bars are against the largest share."""
+    said = f"{count(len(rows))} in this dump" if len(rows) > 1 else "one in this dump"
+    lines = [panel_head("by policy version", said, width, glyphs)]
+    bar = "█" if glyphs.braille else "#"
+    name = max(7, min(max(width_of(str(row.policy or "unknown")) for row in rows), width - 40))
+    head = Builder(width, glyphs).add("  ").cell("version", name, "head").cell("differs", 15, "head", right=True)
+    lines.append(head.cell("share", 7, "head", right=True).cell("mae", 9, "head", right=True).line())
+    shares = [_share(row) for row in rows]
+    most = max((share or 0.0 for share in shares), default=0.0)
+    for row, share in zip(rows, shares, strict=True):
+        differ, of = row.mismatched_tokens, row.valid_tokens
+        tone = "text" if differ is None or differ else "dim"
+        b = Builder(width, glyphs).add("  ").cell(str(row.policy or "unknown"), name, tone)
+        b.cell(f"{'?' if differ is None else count(differ)}/{'?' if of is None else count(of)}", 15, tone, right=True)
+        b.cell("-" if share is None else percent(share), 7, tone, right=True)
+        b.cell("-" if row.logprob_mae is None else short(row.logprob_mae), 9, tone, right=True)
+        cells = min(_BAR, b.room - 1)
+        if share and cells > 3:
+            b.add(Safe(bar * max(1, round(cells * share / most))), tone)
+        lines.append(b.line())
+    if any("+" in str(row.policy or "") for row in rows):
+        lines += listed(("with +: of responses that do not say where each version begins",), width, glyphs)
+    return lines
+
+
+def _share(row: VersionRow) -> float | None:
+    return row.mismatched_tokens / row.valid_tokens if row.mismatched_tokens is not None and row.valid_tokens else None
+
+
+def percent(share: float) -> str:
+    """A share in a hundred, which is "0 %" for none and "100 %" for all alone."""
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    text = f"{100 * share:.1f}" if share < 0.9995 else "100" if share == 1 else ">99.9"
+    return f"{text.removesuffix('.0')} %"
 
 
 def _side(one: Comparison, side: str, width: int, glyphs: Glyphs) -> list[Line]:

@@ -193,7 +193,7 @@ class ComparisonScreen(_Within):
     def _detail(self, view: ComparisonView | None, width: int) -> list[Line]:
         glyphs = tic_app(self).glyphs
         board = [] if view is None else comparisons.board(view.board, self.one.step, width, glyphs)
-        return comparison.detail(self.one, width, glyphs, board)
+        return comparison.detail(self.one, width, glyphs, board, () if view is None else view.versions)
 
     # --- what the lists say ---
 
