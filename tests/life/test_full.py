@@ -32,7 +32,7 @@ def test_a_full_disk_costs_neither_time_nor_memory(tmp_path: Path, monkeypatch: 
 
     try:
         until = time.monotonic() + 60
-        while not daemon._pending:
+        while not daemon._batch.deltas:
             assert time.monotonic() < until
             daemon._read()
         with monkeypatch.context() as patch:
@@ -44,7 +44,7 @@ def test_a_full_disk_costs_neither_time_nor_memory(tmp_path: Path, monkeypatch: 
                 daemon._tick()
             assert waits == [watch.SPOOL_S] * 3, "a commit that cannot be is no reason to hurry"
 
-            patch.setattr(watch, "PENDING_BYTES", daemon._pending_bytes)
+            patch.setattr(watch, "PENDING_BYTES", daemon._batch.bytes)
             with log.open("ab") as file:
                 file.write(LINE % 10)
             began = time.monotonic()
@@ -59,7 +59,7 @@ def test_a_full_disk_costs_neither_time_nor_memory(tmp_path: Path, monkeypatch: 
                 file.write(b"".join(LINE % number for number in range(11, 500)))
             patch.setattr(time, "sleep", lambda _seconds: None)
             assert not daemon._sweep(lambda: next(turns, None) is None)
-            assert size <= daemon._pending_bytes < 2 * size
+            assert size <= daemon._batch.bytes < 2 * size
         assert daemon._sweep(lambda: False) and daemon._commit(force=True)
         cursor = daemon._writer.reader_cursor()
         assert cursor.execute("SELECT count(DISTINCT step), max(step) FROM b_metric").fetchone() == (500, 499)

@@ -45,7 +45,7 @@ def test_a_line_goes_before_what_can_wait(tmp_path: Path, monkeypatch: pytest.Mo
             assert settled == [False, True] and len(checkpoints) == 1, "the line is not read yet"
 
             daemon._read()
-            assert daemon._pending and not daemon._follower.rings()
+            assert daemon._batch.deltas and not daemon._follower.rings()
             daemon._upkeep()
             assert settled == [False, True, True] and len(checkpoints) == 1, "it is read and not committed yet"
 

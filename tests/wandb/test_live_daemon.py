@@ -100,9 +100,9 @@ def test_a_commit_takes_in_no_more_than_its_share_of_a_history(
     shutil.copytree(real_logs.killed.parent, root / "wandb" / real_logs.killed.parent.name)
     daemon = watch.Daemon([root], Config(base=root, host="n"), StoreLayout.find(root), listen=None)
     try:
-        daemon._wandb.start(hurry=True)
+        daemon._beside._wandb.start(hurry=True)
         until = time.monotonic() + 60
-        while not (daemon._begun and daemon._wandb.drained() and not daemon._pending):
+        while not (daemon._begun and daemon._beside.drained() and not daemon._batch.deltas):
             assert time.monotonic() < until
             for _ in range(5):  # looks at the logs between two commits
                 daemon._read()
