@@ -669,6 +669,21 @@ def test_configuration_governs(d: Path) -> None:
     assert h.scanner.traits[0].role == "trainer" and h.scanner.traits[0].rank == 3
 
 
+@pytest.mark.parametrize(
+    ("written", "zone_s"),
+    [
+        (datetime(2026, 1, 15, 12), 3600), (datetime(2026, 7, 15, 12), 7200),
+        (datetime(2027, 3, 28, 0, 59), 3600), (datetime(2027, 3, 28, 1, 0), 7200),
+    ],
+)  # fmt: skip
+def test_a_named_zone_is_the_offset_of_when_the_log_was_written(d: Path, written: datetime, zone_s: int) -> None:
+    append(d / "a.log", b"one\n")
+    os.utime(d / "a.log", (written.replace(tzinfo=UTC).timestamp(),) * 2)
+    h = Harness([d], Config(base=d, host="h", sources=(SourceConfig(path="a.log", line=7, zone="Europe/Berlin"),)))
+    h.once()
+    assert (h.row(d / "a.log").zone_s, h.row(d / "a.log").zone_how) == (zone_s, "configured")
+
+
 def test_zone_is_inferred_from_live_lines_only_if_they_agree(d: Path) -> None:
     append(d / "a.log", b"one\n")
     h = live(d)

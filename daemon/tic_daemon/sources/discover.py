@@ -16,8 +16,9 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tic_daemon.config import Config, SourceConfig, zone_offset
@@ -38,6 +39,7 @@ from tic_daemon.wandb.directories import is_log_name as is_wandb_log
 
 _NEVER_ENTERED = {".tic": "the daemon's own state", ".git": "a repository", "node_modules": "packages"}
 _STORE = "tic.duckdb"
+_YEAR_2200 = 7_258_118_400.0
 _ENOUGH_TO_JUDGE = 512
 _ACTOR = re.compile(rb"^:actor_name:([^\r\n]{1,200})", re.MULTILINE)
 _ACTOR_ROLES = (("rollout", ("vllm", "sglang", "rollout")), ("driver", ("taskrunner", "main_task", "controller")))
@@ -340,7 +342,7 @@ class Discovery:
             }
             facts, told_role = replace(facts, **over), said.role or told_role
             network = network if said.network is None else said.network
-            host, zone_s = said.host or host, zone_offset(said.zone) if said.zone else None
+            host, zone_s = said.host or host, _zone(said.zone, group.files.values()) if said.zone else None
             told = [*over, *(key for key in ("run", "zone", "host", "network") if getattr(said, key) is not None)]
             why.append(f"tic.toml line {said.line}: {', '.join(told) or 'nothing'}")
         if named := config.run_for(base):
@@ -475,6 +477,14 @@ class _Walk:
 
 
 _KERNEL = ("/proc/", "/sys/")
+
+
+def _zone(zone: str, files: Iterable[Seen]) -> int:
+    """Seconds east of UTC when the log was last written to: today's offset may be that of another half of the year."""
+    written = max((file.mtime for file in files), default=None)
+    if written is None:
+        return zone_offset(zone)
+    return zone_offset(zone, datetime.fromtimestamp(min(max(written, 0.0), _YEAR_2200), UTC))
 
 
 def _kind(mode: int) -> str:
