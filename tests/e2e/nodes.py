@@ -65,7 +65,7 @@ class Node:
         """The command line of one of our programs on this node."""
         return self.argv(sys.executable, "-m", module, *words)
 
-    def run(self, module: str, *words: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(self, module: str, *words: str | Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """One of our commands to its end."""
         return subprocess.run(
             self.python(module, *words), env=environment(), capture_output=True, text=True, timeout=timeout,
