@@ -17,6 +17,7 @@ IDLE_S = 30.0
 SPARSE = 60
 LOAD_LINES_S = 20_000
 LOAD_S = 15.0
+LIMIT_S = 60.0
 
 
 def main(folder: Path) -> list[str]:
@@ -76,9 +77,9 @@ def latencies(root: Path, reader: Reader, count: int, gap_s: float) -> list[floa
             log.write(record)
             log.flush()
             written = time.perf_counter()
-        while not reader.query("SELECT 1 FROM mismatches WHERE input = ? LIMIT 1", [mark]).rows:
-            if time.perf_counter() - written > 10:
-                raise RuntimeError("a written record did not become readable within 10 s")
+        while not reader.query("SELECT 1 FROM mismatches WHERE input = ? LIMIT 1", [mark], timeout_s=LIMIT_S).rows:
+            if time.perf_counter() - written > LIMIT_S:
+                raise RuntimeError(f"a written record did not become readable within {LIMIT_S:.0f} s")
             time.sleep(0.002)
         found.append(time.perf_counter() - written)
         time.sleep(gap_s)

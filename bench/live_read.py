@@ -105,7 +105,7 @@ def _polls_by_query(reader: Reader) -> list[float]:
         if number % 20 == 0:
             after = _newest(reader) - ROWS
         began = time.perf_counter()
-        rows = reader.query(_NEWEST, [after, ROWS]).rows
+        rows = reader.query(_NEWEST, [after, ROWS], timeout_s=30).rows
         took.append(time.perf_counter() - began)
         assert len(rows) == ROWS
         time.sleep(0.02)
@@ -134,13 +134,18 @@ def _window(root: Path, child: subprocess.Popen[bytes], how: str) -> float:
     if how != "alone":
         argv = measure.python("-m", "bench.live_read", str(root), how, str(WINDOW_S + 4))
         crowd = subprocess.Popen(argv, env=measure.environment())
-    time.sleep(4)
-    before, began = measure.process_cpu(child.pid), time.monotonic()
-    time.sleep(WINDOW_S)
-    cost = (measure.process_cpu(child.pid) - before) / (time.monotonic() - began)
-    if crowd is not None and crowd.wait(30):
-        raise RuntimeError("the clients failed")
-    return cost
+    try:
+        time.sleep(4)
+        before, began = measure.process_cpu(child.pid), time.monotonic()
+        time.sleep(WINDOW_S)
+        cost = (measure.process_cpu(child.pid) - before) / (time.monotonic() - began)
+        if crowd is not None and crowd.wait(90):
+            raise RuntimeError("the clients failed")
+        return cost
+    finally:
+        if crowd is not None and crowd.poll() is None:
+            crowd.kill()
+            crowd.wait()
 
 
 def _ingest(log: Path, stop: threading.Event) -> None:
@@ -163,7 +168,7 @@ def _crowd(root: Path, how: str, seconds: float) -> int:
             reader = _reader(root)
             time.sleep(number / CLIENTS / A_SECOND)
             position, after = reader.tail().position, _newest(reader)
-            at = reader.query("SELECT * FROM mismatches LIMIT 0").columns.index("rec_id")
+            at = reader.query("SELECT * FROM mismatches LIMIT 0", timeout_s=30).columns.index("rec_id")
             while (began := time.monotonic()) < until:
                 try:
                     if how == "tail":

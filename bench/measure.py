@@ -28,7 +28,7 @@ class Cost:
     output: bytes = b""
 
 
-def run(command: Sequence[str], *, stdin: bytes | None = None) -> Cost:
+def run(command: Sequence[str]) -> Cost:
     """Run to the end. What it prints goes through a pipe and is read: GNU grep and others do less work when they see
     that their output is /dev/null.
 
@@ -39,21 +39,18 @@ def run(command: Sequence[str], *, stdin: bytes | None = None) -> Cost:
     tail = bytearray()
     with subprocess.Popen(
         list(command),
-        stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
     ) as child:
         reader = threading.Thread(target=_drain, args=(child.stdout, tail))
         reader.start()
-        if stdin is not None and child.stdin is not None:
-            child.stdin.write(stdin)
-            child.stdin.close()
         error = child.stderr.read() if child.stderr is not None else b""
         reader.join()
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode not in (0, 1):  # grep says 1 for "no line"
+    if child.returncode:
         raise RuntimeError(f"{command[0]} ended with {child.returncode}: {error[-500:].decode(errors='replace')}")
     cpu = usage.ru_utime + usage.ru_stime
     return Cost(cpu, time.perf_counter() - started, usage.ru_maxrss / 1024, bytes(tail))

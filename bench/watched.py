@@ -42,4 +42,9 @@ def daemon(root: Path, environ: Mapping[str, str] | None = None) -> Iterator[sub
         yield child
     finally:
         child.terminate()
-        child.wait(60)
+        try:
+            child.wait(60)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            raise
