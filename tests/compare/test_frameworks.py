@@ -8,6 +8,8 @@ prime-rl: `trainer/rl/token_export.py` (TokenExporter.export); NeMo-RL: `utils/l
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -342,6 +344,40 @@ def test_miles_columns(tmp_path: Path) -> None:
         path.write_bytes(whole[:size])
         with pytest.raises(CompareError):
             Reading(path)
+
+
+_READS = """
+import sys
+from pathlib import Path
+from tic_daemon.compare.reading import Reading
+from tic_daemon.errors import CompareError
+path, place = Path(sys.argv[1]), int(sys.argv[2])
+whole = bytearray(path.read_bytes())
+for at in range(place, place + 4):
+    for value in (0x00, 0x12, 0x24, 0xFF):
+        other = whole.copy()
+        other[at] = value
+        path.write_bytes(other)
+        try:
+            Reading(path).__exit__(None, None, None)
+        except CompareError:
+            pass
+print("alive")
+"""
+
+
+def test_a_malformed_footer_does_not_end_the_process(tmp_path: Path) -> None:
+    """pyarrow's accessors of a column end the process where its repetition or type is none."""
+    path = tmp_path / "rollout_2.parquet"
+    pq.write_table(_columns(), path)
+    first = path.read_bytes().index(b"\x18\x0csample_index")  # its type, repetition and name in the schema
+    command = [sys.executable, "-c", _READS, path, str(first - 4)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "alive\n"), found.stderr[-500:]
+    nested = pa.array([{"values": 1}, {"values": 2}], pa.struct([("values", pa.int32())]))
+    pq.write_table(_columns(tokens=nested), path)
+    with pytest.raises(CompareError, match="missing or has holes"):
+        Reading(path)
 
 
 def test_texts_are_never_tokenised_again(tmp_path: Path) -> None:

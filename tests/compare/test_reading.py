@@ -349,10 +349,20 @@ def test_a_file_that_changes_is_noticed(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes() + b"x")
         with pytest.raises(CompareError, match="changed"):
             found.unchanged()
+    with Reading(path := write(tmp_path / "c.pt", {"r": (f32(-1), mask(1))})) as found:
+        before = path.stat()
+        path.write_bytes(path.read_bytes().replace(struct.pack("<f", -1), struct.pack("<f", -2)))
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+        with pytest.raises(CompareError, match="changed"):
+            found.unchanged()
     with Reading(path := write(tmp_path / "b.pt", {"r": (f32(-1), mask(1))})) as found:
         os.truncate(path, 40)
         with pytest.raises(CompareError, match="cut"):
             found.sides[0].sequences["r"].logprobs.bits()
+
+
+ONE_REQUEST = {"r": (f32(-1, -2), mask(1, 1))}
 
 
 def test_a_view_that_negates_is_refused(tmp_path: Path) -> None:
@@ -363,6 +373,43 @@ def test_a_view_that_negates_is_refused(tmp_path: Path) -> None:
                 Reading(write(tmp_path / "a.pt", {"r": (T(bits, dtype, marks=marks), mask(1, 1))}))
         with Reading(write(tmp_path / "a.pt", {"r": (T(bits, dtype, marks={}), mask(1, 1))})) as found:
             assert numbers(found.sides[0], "r") == [1, 2]
+
+
+def test_two_members_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Which one is meant hangs on who reads: the last here, any with a search in a sorted list."""
+    path = write(tmp_path / "a.pt", ONE_REQUEST)
+    for again in ("a/data/0", "a/data.pkl"):
+        write(path, ONE_REQUEST)
+        with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr(again, archive.read(again))
+        with pytest.raises(CompareError, match="two members of one name"):
+            Reading(path)
+    np.savez(tmp_path / "a.npz", **{"r/logprobs": np.array([-1.0]), "r/mask": np.array([True])})
+    with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("r/mask.npy", archive.read("r/mask.npy"))
+    with pytest.raises(CompareError, match="two arrays of one name"):
+        Reading(tmp_path / "a.npz")
+
+
+def test_a_tensor_of_more_dimensions_than_there_are(tmp_path: Path) -> None:
+    strange = T(np.zeros(8, np.float32), "float32", (3,) + (7,) * 64, 0, (2,) + (1,) * 64)
+    with pytest.raises(CompareError, match="malformed pickle"):
+        Reading(write(tmp_path / "a.pt", {"r": (strange, mask(1, 1))}))
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["(" * 3000, "[" * 100_000, "__import__('os').abort()", "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -5)}",
+     "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 5)}", "{'descr': '|O', 'fortran_order': False, 'shape': (5,)}",
+     "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (5,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (1 << 62,)}"],
+)  # fmt: skip
+def test_headers_of_numpy_that_are_none(header: str, tmp_path: Path) -> None:
+    body = header.encode() + b"\n"
+    length = struct.pack("<I", len(body))
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("r/logprobs.npy", b"\x93NUMPY\x02\x00" + length + body + bytes(20))
+    with pytest.raises(CompareError, match="is no whole numpy archive"):
+        Reading(tmp_path / "a.npz")
 
 
 # the other forms
@@ -400,6 +447,13 @@ def test_safetensors(tmp_path: Path) -> None:
     ):  # fmt: skip
         with pytest.raises(CompareError):
             Reading(_safetensors(tmp_path / "b.safetensors", wrong))
+    twice = b'{"r/mask":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]},' * 2
+    entries = {"r/logprobs": ("F32", [2], bytes(8)), "r/mask": ("BOOL", [2], b"\x01\x01")}
+    shared = _safetensors(tmp_path / "e.safetensors", entries).read_bytes().replace(b"[8, 10]", b"[6,  8]")
+    for raw in (shared, len(twice).to_bytes(8, "little") + twice[:-1] + b"}" + bytes(8)):
+        (tmp_path / "e.safetensors").write_bytes(raw)
+        with pytest.raises(CompareError, match="no safetensors file"):
+            Reading(tmp_path / "e.safetensors")
     cut = _safetensors(tmp_path / "c.safetensors", one)
     cut.write_bytes(cut.read_bytes()[:-4])
     with pytest.raises(CompareError, match="cut"):

@@ -56,6 +56,11 @@ class Opened:
             os.close(self._fd)
             self._fd = -1
 
+    @property
+    def link(self) -> str:
+        """A path to this very file, without a character that means more than itself."""
+        return f"/proc/self/fd/{self._fd}"
+
     def read(self, offset: int, length: int) -> bytearray:
         """Exactly `length` bytes from `offset`.
 
@@ -122,6 +127,8 @@ class Opened:
             there = self.path.stat()
         except OSError:
             there = None
-        same = (now.st_size, now.st_mtime_ns) == (self.size, self.stat.st_mtime_ns)
+        # The time of the last write can be set back; the one of the last change cannot.
+        before = self.size, self.stat.st_mtime_ns, self.stat.st_ctime_ns
+        same = (now.st_size, now.st_mtime_ns, now.st_ctime_ns) == before
         if not same or there is None or (there.st_dev, there.st_ino) != (now.st_dev, now.st_ino):
             raise CompareError(f"{self.path} changed while it was compared", "compare it again once it is written")

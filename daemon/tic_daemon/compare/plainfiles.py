@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Final
 
 import numpy as np
@@ -43,6 +44,17 @@ _SAFE: Final = {
     "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
 _PARTS: Final = ("logprobs", "mask", "tokens", "prompt")
+_MALFORMED: Final = (
+    ValueError,
+    TypeError,
+    KeyError,
+    SyntaxError,
+    RecursionError,
+    MemoryError,
+    OverflowError,
+    TokenError,
+)
+"""What numpy raises for a header that is none: it is the text of a Python value."""
 
 Found = tuple[dict[str, Sequence], tuple[str, ...]]
 
@@ -57,11 +69,29 @@ def safetensors(file: Opened) -> Found:
     if length > MAX_HEADER:
         raise CompareError(f"{file.path} declares a header of {length} bytes: no safetensors file")
     try:
-        header = json.loads(file.read(8, length))
-        tensors = {name: _safe(file, 8 + length, entry) for name, entry in header.items() if name != "__metadata__"}
+        header = json.loads(file.read(8, length), object_pairs_hook=_once)
+        header.pop("__metadata__", None)
+        tensors = {name: _safe(file, 8 + length, entry) for name, entry in header.items()}
+        _apart(header.values())
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CompareError(f"{file.path} is no safetensors file: {error or type(error).__name__}") from error
     return _named(tensors, file)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands in its header twice")
+    return found
+
+
+def _apart(entries: Iterable[Mapping[str, Any]]) -> None:
+    """Arrays lie one behind the other, as the format asks. Raises ValueError if they share bytes."""
+    reached = 0
+    for begin, end in sorted(tuple(entry["data_offsets"]) for entry in entries):
+        if begin < reached:
+            raise ValueError("two arrays share bytes")
+        reached = end
 
 
 def _safe(file: Opened, base: int, entry: Any) -> Tensor:
@@ -95,8 +125,10 @@ def npz(file: Opened) -> Found:
             if sum(info.file_size for info in members) > max(UNPACKED, RATIO * file.size):
                 raise CompareError(f"{file.path} unpacks to more than it could hold: not read")
             tensors = {info.filename.removesuffix(".npy"): _array(archive.read(info)) for info in members}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, KeyError) as error:
-        raise CompareError(f"{file.path} is no whole numpy archive: {error}") from error
+            if len(tensors) < len(members):
+                raise CompareError(f"{file.path} has two arrays of one name: which one is meant is not known")
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, *_MALFORMED) as error:
+        raise CompareError(f"{file.path} is no whole numpy archive: {error or type(error).__name__}") from error
     return _named(tensors, file)
 
 
@@ -108,8 +140,8 @@ def npy(file: Opened) -> Tensor:
     """
     try:
         return _array(bytes(file.read(0, file.size)))
-    except (ValueError, EOFError) as error:
-        raise CompareError(f"{file.path} is no whole array of numpy: {error}") from error
+    except (EOFError, *_MALFORMED) as error:
+        raise CompareError(f"{file.path} is no whole array of numpy: {error or type(error).__name__}") from error
 
 
 def _array(raw: bytes) -> Tensor:
@@ -120,6 +152,8 @@ def _array(raw: bytes) -> Tensor:
     if version not in {(1, 0), (2, 0), (3, 0)}:
         raise ValueError(f"an array of format {version}")
     shape, fortran, kind = read(stream)
+    if not all(type(length) is int and length >= 0 for length in shape):
+        raise ValueError("an array of a shape that is none")
     if kind.name not in ELEMENTS or kind.hasobject:
         raise ValueError(f"an array of {kind}, which cannot be compared")
     element, rest = ELEMENTS[kind.name], raw[stream.tell() :]

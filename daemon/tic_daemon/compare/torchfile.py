@@ -29,6 +29,7 @@ from tic_daemon.errors import CompareError
 MAX_PICKLE: Final = 1 << 31
 _SPREAD: Final = 1 << 24  # elements that a tensor with a stride of zero may stand for
 _LOCAL_HEADER: Final = 30
+_DIMENSIONS: Final = 64  # torch and numpy have no more
 
 _STORAGES: Final = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
@@ -171,11 +172,14 @@ class TorchFile:
         self.file = file
         try:
             with zipfile.ZipFile(Stream(file)) as archive:
-                self._members = {info.filename: info for info in archive.infolist()}
+                members = archive.infolist()
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
             raise CompareError(
                 f"{file.path} is no whole file of torch.save: {error}", "it may be cut, or not written to its end yet"
             ) from error
+        self._members = {info.filename: info for info in members}
+        if len(self._members) < len(members):
+            raise CompareError(f"{file.path} has two members of one name: which one is meant is not known")
         pickles = [name for name in self._members if name.endswith("/data.pkl") and name.count("/") == 1]
         if len(pickles) != 1:
             raise CompareError(f"{file.path} is a zip file without the data of one torch.save")
@@ -252,6 +256,7 @@ class TorchFile:
             not _shape(shape)
             or not _shape(stride)
             or len(shape) != len(stride)
+            or len(shape) > _DIMENSIONS
             or type(offset) is not int
             or offset < 0
         ):
