@@ -263,6 +263,18 @@ def test_any_damaged_byte_gives_numbers_or_a_reason(
         assert "damaged.pt" in error.what
 
 
+def _plain(value: object, depth: int = 0) -> object:
+    if depth > 12:
+        return "deep"  # a damaged memo may put a dict into itself
+    if isinstance(value, pickles.Name):
+        return value.text
+    if isinstance(value, tuple):
+        return tuple(_plain(own, depth + 1) for own in value)
+    if isinstance(value, dict):
+        return [(_plain(key, depth + 1), _plain(own, depth + 1)) for key, own in value.items()]
+    return value
+
+
 def test_calls_that_are_taken_at_once_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pickle as torch.save writes it, whole and with each byte damaged: one instruction after the other builds the
     same, or is refused too. What stands behind it in the memo is reached again."""
@@ -286,19 +298,8 @@ def test_calls_that_are_taken_at_once_are_those_of_the_machine(monkeypatch: pyte
         return calls[-1]
 
     def built(data: bytearray) -> object:
-        def plain(value: object, depth: int = 0) -> object:
-            if depth > 12:
-                return "deep"  # a damaged memo may put a dict into itself
-            if isinstance(value, pickles.Name):
-                return value.text
-            if isinstance(value, tuple):
-                return tuple(plain(own, depth + 1) for own in value)
-            if isinstance(value, dict):
-                return [(plain(key, depth + 1), plain(own, depth + 1)) for key, own in value.items()]
-            return value
-
         try:
-            return plain(loads(data, names, lambda saved: ("storage", *saved), "x"))
+            return _plain(loads(data, names, lambda saved: ("storage", *saved), "x"))
         except CompareError:
             return "refused"
 
@@ -306,8 +307,9 @@ def test_calls_that_are_taken_at_once_are_those_of_the_machine(monkeypatch: pyte
     whole = built(body)
     assert calls.count(True) == 6, "all but the first of each type, which names something"
     damaged = []
+    named = body.index(b"OrderedDict\nq") + len(b"OrderedDict\nq")  # what a damaged instruction may put something over
     for at in range(2, len(body)):
-        for value in (body[at] ^ 1, body[at] ^ 0x40, 0x68):
+        for value in (body[at] ^ 1, body[at] ^ 0x40, 0x68, body[named]):
             damaged.append(bytearray(body))
             damaged[-1][at] = value
     first = [built(data) for data in damaged]
@@ -315,6 +317,29 @@ def test_calls_that_are_taken_at_once_are_those_of_the_machine(monkeypatch: pyte
     assert built(body) == whole != "refused"
     assert [built(data) for data in damaged] == first
     assert "refused" in first and any(one not in ("refused", whole) for one in first)
+
+
+def test_calls_with_far_places_in_the_memo_are_those_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than 256 objects each place has four bytes, and from 256 to 65,536 elements a length has two."""
+    sizes = [1, 300, 2, 255, 256, 5] * 4
+    body = ptfile.remembered({f"r{n}": (f32(*[-1.0] * size), mask(*[1] * size)) for n, size in enumerate(sizes)}, [])
+    names = {
+        "torch._utils._rebuild_tensor_v2": lambda *given: given, "torch.FloatStorage": None, "torch.BoolStorage": None,
+        "collections.OrderedDict": Dict,
+    }  # fmt: skip
+
+    def built(data: bytes) -> object:
+        try:
+            return _plain(loads(data, names, lambda saved: ("storage", *saved), "x"))
+        except CompareError:
+            return "refused"
+
+    places = np.random.default_rng(3).integers(len(body) // 2, len(body), 120).tolist()
+    damaged = [body[:at] + bytes([body[at] ^ 1 << at % 8]) + body[at + 1 :] for at in places]
+    first = [built(data) for data in (body, *damaged)]
+    assert [own[0][2] for _request, own in first[0]] == [(size,) for size in sizes]  # type: ignore[attr-defined]
+    monkeypatch.setattr(pickles._Machine, "tensor", lambda _machine: False)
+    assert [built(data) for data in (body, *damaged)] == first
 
 
 def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:

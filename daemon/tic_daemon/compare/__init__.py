@@ -3,6 +3,7 @@
     elements.py     element types: integer view of the own width, exact float64 values
     sides.py        value types: a tensor that is read when asked for, a sequence, a side
     opened.py       a file held open while it is read: bounded reads, SHA-256, changed or cut files
+    archive.py      the members of a zip archive
     pickles.py      a pickle read by a machine that can build data and nothing else
     torchfile.py    files of torch.save, without torch
     plainfiles.py   safetensors, npz and JSON lines

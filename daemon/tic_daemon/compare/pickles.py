@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +36,10 @@ _TENSOR: Final = re.compile(
 )  # fmt: skip
 _F64: Final = struct.Struct(">d")
 _I32: Final = struct.Struct("<i")
-_SHORT, _LONG = 2, 3
+_U32: Final = struct.Struct("<I")
+_PUTS: Final = struct.Struct("<" + 7 * "xI")  # all of a tensor, with operands of four bytes
+_LONG: Final = 3
+_STOP: Final = ord(".")
 
 
 class Dict(dict[Any, Any]):
@@ -78,23 +81,25 @@ class _Machine:
     """Stack, marks and memo of one pickle."""
 
     def __init__(self, data: bytes | bytearray, names: Names, persistent: Callable[[Any], Any], where: str) -> None:
-        self.data, self.place, self.size = data, 0, len(data)
+        self.data, self.place, self.size = bytes(data), 0, len(data)
         self.names, self.persistent, self.where = names, persistent, where
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
+        self.integers: dict[bytes, int] = {}
 
     def run(self) -> Any:
-        data, size = self.data, self.size
-        while self.place < size:
-            code = data[self.place]
-            self.place += 1
-            if code == 0x2E:  # STOP
+        data, size, actions = self.data, self.size, _ACTIONS
+        while (place := self.place) < size:
+            code = data[place]
+            self.place = place + 1
+            action = actions.get(code)
+            if action is not None:
+                action(self)
+            elif code == _STOP:
                 return self.stack.pop()
-            action = _ACTIONS.get(code)
-            if action is None:
+            else:
                 raise self.refused(f"instruction {code:#04x}, which is not data")
-            action(self)
         raise ValueError("it has no end")
 
     def refused(self, what: str) -> CompareError:
@@ -123,29 +128,41 @@ class _Machine:
             word, kind, size, key, key_put, device, length, saved_put, offset, extent, shape_put, step, stride_put,
             hooks, hooks_put, given_put, put,
         ) = found.groups()  # fmt: skip
-        memo, made = self.memo, self.memo[_number(hooks)]
-        if len(key) != int.from_bytes(size, "little") or not isinstance(made, Name) or self.names[made.text] is None:
+        memo, gets = self.memo, _numbers((word, kind, device, hooks))
+        puts = _numbers((key_put, saved_put, shape_put, stride_put, hooks_put, given_put, put))
+        made = memo[gets[3]]
+        if (
+            len(key) != int.from_bytes(size, "little") or type(made) is not Name or self.names[made.text] is None
+            or min(puts) <= max(gets)  # else it could matter when something is taken
+        ):  # fmt: skip
             return False
         text = key.decode()
-        memo[_number(key_put)] = text
-        saved = (memo[_number(word)], memo[_number(kind)], text, memo[_number(device)], _signed(length))
-        memo[_number(saved_put)] = saved
+        saved = (memo[gets[0]], memo[gets[1]], text, memo[gets[2]], self.signed(length))
         storage = self.persistent(saved)
-        shape, stride = (_signed(extent),), (_signed(step),)
-        memo[_number(shape_put)], memo[_number(stride_put)] = shape, stride
-        own = memo[_number(hooks_put)] = self.names[made.text]()
-        given = memo[_number(given_put)] = (storage, _signed(offset), shape, stride, False, own)
-        built = memo[_number(put)] = self.names[_REBUILD](*given)
+        shape, stride = (self.signed(extent),), (self.signed(step),)
+        own = self.names[made.text]()
+        given = (storage, self.signed(offset), shape, stride, False, own)
+        built = self.names[_REBUILD](*given)
+        memo.update(zip(puts, (text, saved, shape, stride, own, given, built), strict=True))
         self.stack.append(built)
         self.place = found.end()
         return True
 
+    def signed(self, instruction: bytes) -> int:
+        """The number of K, M or J. There are few of them in a file."""
+        found = self.integers.get(instruction)
+        if found is None:
+            found = int.from_bytes(instruction[1:], "little", signed=len(instruction) > _LONG)
+            self.integers[instruction] = found
+        return found
+
     def take(self, length: int) -> bytes:
         """The next `length` bytes."""
-        start, self.place = self.place, self.place + length
-        if length < 0 or self.place > self.size:
+        start = self.place
+        self.place = end = start + length
+        if length < 0 or end > self.size:
             raise ValueError("it ends within a value")
-        return bytes(self.data[start : self.place])
+        return self.data[start:end]
 
     def line(self) -> str:
         """Text up to the next newline."""
@@ -155,6 +172,18 @@ class _Machine:
         text = self.take(end - self.place).decode()
         self.place += 1
         return text
+
+    def byte(self) -> int:
+        place = self.place
+        self.place = place + 1
+        return self.data[place]
+
+    def word(self) -> int:
+        """Four bytes, unsigned."""
+        place = self.place
+        self.place = place + 4
+        found: int = _U32.unpack_from(self.data, place)[0]
+        return found
 
     def unsigned(self, length: int) -> int:
         return int.from_bytes(self.take(length), "little")
@@ -172,7 +201,7 @@ class _Machine:
     def call(self) -> None:
         arguments = self.stack.pop()
         named = self.stack.pop()
-        if not isinstance(named, Name) or not isinstance(arguments, tuple):
+        if type(named) is not Name or type(arguments) is not tuple:
             raise self.refused("a call of something that is no function")
         self.stack.append(self.names[named.text](*arguments))
 
@@ -232,29 +261,36 @@ class _Machine:
         self.stack = []
 
     def tupled(self, length: int) -> None:
-        if len(self.stack) < length:
+        stack = self.stack
+        if len(stack) < length:
             raise ValueError("a tuple of more than there is")
-        self.stack[len(self.stack) - length :] = [tuple(self.stack[len(self.stack) - length :])]
+        stack[-length:] = [tuple(stack[-length:])]
 
     def made(self, kind: Callable[[list[Any]], Any]) -> None:
         items = self.pop_mark()
         self.stack.append(kind(items))
 
-    def remember(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
+    def remember(self) -> None:
+        self.memo[self.byte()] = self.stack[-1]
+
+    def remember_far(self) -> None:
+        self.memo[self.word()] = self.stack[-1]
+
+    def remember_next(self) -> None:
+        self.memo[len(self.memo)] = self.stack[-1]
 
     def text(self, length: int) -> None:
         self.stack.append(self.take(length).decode("utf-8", "surrogatepass"))
 
 
-def _number(instruction: bytes) -> int:
-    """The operand of an instruction with an unsigned one."""
-    return instruction[1] if len(instruction) == _SHORT else int.from_bytes(instruction[1:], "little")
-
-
-def _signed(instruction: bytes) -> int:
-    """The number of K, M or J."""
-    return int.from_bytes(instruction[1:], "little", signed=len(instruction) > _LONG)
+def _numbers(instructions: tuple[bytes, ...]) -> Sequence[int]:
+    """The operands of instructions that take or put: each has one byte or four."""
+    joined = b"".join(instructions)
+    if len(joined) == 2 * len(instructions):
+        return joined[1::2]
+    if len(joined) == _PUTS.size == 5 * len(instructions):
+        return _PUTS.unpack(joined)
+    return [int.from_bytes(one[1:], "little") for one in instructions]
 
 
 def _dict(target: Any) -> dict[Any, Any]:
@@ -270,16 +306,16 @@ def _pairs(items: list[Any]) -> dict[Any, Any]:
 Action = Callable[[_Machine], Any]
 _ACTIONS: Final[dict[int, Action]] = {
     ord("G"): _Machine.float64,
-    ord("K"): lambda m: m.stack.append(m.unsigned(1)),
+    ord("K"): lambda m: m.stack.append(m.byte()),
     ord("M"): lambda m: m.stack.append(m.unsigned(2)),
     ord("J"): lambda m: m.stack.append(_I32.unpack(m.take(4))[0]),
-    ord("q"): lambda m: m.remember(m.unsigned(1)),
-    ord("r"): lambda m: m.remember(m.unsigned(4)),
-    0x94: lambda m: m.remember(len(m.memo)),
-    ord("h"): lambda m: m.recall(m.unsigned(1)),
-    ord("j"): lambda m: m.recall(m.unsigned(4)),
-    ord("X"): lambda m: m.text(m.unsigned(4)),
-    0x8C: lambda m: m.text(m.unsigned(1)),
+    ord("q"): _Machine.remember,
+    ord("r"): _Machine.remember_far,
+    0x94: _Machine.remember_next,
+    ord("h"): lambda m: m.recall(m.byte()),
+    ord("j"): lambda m: m.recall(m.word()),
+    ord("X"): lambda m: m.text(m.word()),
+    0x8C: lambda m: m.text(m.byte()),
     0x8D: lambda m: m.text(m.unsigned(8)),
     ord("("): _Machine.mark,
     ord(")"): lambda m: m.stack.append(()),
@@ -306,17 +342,17 @@ _ACTIONS: Final[dict[int, Action]] = {
     0x91: lambda m: m.made(frozenset),
     ord("l"): lambda m: m.made(list),
     ord("d"): lambda m: m.made(_pairs),
-    0x8A: lambda m: m.long(m.unsigned(1)),
-    0x8B: lambda m: m.long(m.unsigned(4)),
-    ord("B"): lambda m: m.stack.append(m.take(m.unsigned(4))),
-    ord("C"): lambda m: m.stack.append(m.take(m.unsigned(1))),
+    0x8A: lambda m: m.long(m.byte()),
+    0x8B: lambda m: m.long(m.word()),
+    ord("B"): lambda m: m.stack.append(m.take(m.word())),
+    ord("C"): lambda m: m.stack.append(m.take(m.byte())),
     0x8E: lambda m: m.stack.append(m.take(m.unsigned(8))),
-    ord("U"): lambda m: m.stack.append(m.take(m.unsigned(1)).decode("latin-1")),
-    ord("T"): lambda m: m.stack.append(m.take(m.unsigned(4)).decode("latin-1")),
+    ord("U"): lambda m: m.stack.append(m.take(m.byte()).decode("latin-1")),
+    ord("T"): lambda m: m.stack.append(m.take(m.word()).decode("latin-1")),
     ord("0"): lambda m: m.stack.pop(),
     ord("1"): lambda m: m.pop_mark(),
     ord("2"): lambda m: m.stack.append(m.stack[-1]),
-    0x80: lambda m: m.unsigned(1),
+    0x80: lambda m: m.byte(),
     0x95: lambda m: m.unsigned(8),
 }
 """What each instruction does, by its byte."""

@@ -13,16 +13,18 @@ Source: torch/csrc/serialization and torch/_utils.py (`_rebuild_tensor_v2`, `_re
 
 from __future__ import annotations
 
-import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tic_daemon.compare.archive import Member, members
 from tic_daemon.compare.elements import ELEMENTS, Bits, Element
 from tic_daemon.compare.opened import Opened
-from tic_daemon.compare.pickles import Dict, loads
+from tic_daemon.compare.pickles import Dict, Name, loads
 from tic_daemon.compare.sides import Held
 from tic_daemon.errors import CompareError
 
@@ -30,11 +32,17 @@ MAX_PICKLE: Final = 1 << 31
 _SPREAD: Final = 1 << 24  # elements that a tensor with a stride of zero may stand for
 _LOCAL_HEADER: Final = 30
 _DIMENSIONS: Final = 64  # torch and numpy have no more
+_LENGTHS: Final = Struct("<HH")  # of the name and the extra field, at byte 26 of it
 
 _STORAGES: Final = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
     "BoolStorage": "bool", "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16",
     "CharStorage": "int8", "ByteStorage": "uint8",
+}  # fmt: skip
+
+
+_KINDS: Final[Mapping[str, Element | None]] = {
+    "torch.storage.UntypedStorage": None, **{f"torch.{name}": ELEMENTS[kind] for name, kind in _STORAGES.items()},
 }  # fmt: skip
 
 
@@ -46,9 +54,9 @@ class _Storage(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: a file has thousands, and a frozen one takes thrice as long to make
 class Stored:
-    """A tensor in the file: where its bytes are, and how they are laid out."""
+    """A tensor in the file: where its bytes are, and how they are laid out. Nothing of it is ever set again."""
 
     file: Opened
     element: Element
@@ -68,7 +76,7 @@ class Stored:
 
     def into(self, found: Bits) -> None:
         """Fills a contiguous array of its size and type with its bits."""
-        if self._plain and found.size:
+        if found.size and self._plain:
             self.file.into(self.at, found)
         else:
             found[:] = self.bits()
@@ -76,6 +84,8 @@ class Stored:
     @property
     def _plain(self) -> bool:
         """Whether its elements lie one behind the other."""
+        if self.stride == (1,):
+            return True
         step = 1
         for length, stride in zip(reversed(self.shape), reversed(self.stride), strict=True):
             if length != 1 and stride != step:
@@ -159,6 +169,10 @@ def _shape(value: Any) -> bool:
     return True
 
 
+def _size(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
 class TorchFile:
     """The root object of a file, with tensors that read themselves from it when asked.
 
@@ -170,16 +184,7 @@ class TorchFile:
 
     def __init__(self, file: Opened) -> None:
         self.file = file
-        try:
-            with zipfile.ZipFile(Stream(file)) as archive:
-                members = archive.infolist()
-        except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
-            raise CompareError(
-                f"{file.path} is no whole file of torch.save: {error}", "it may be cut, or not written to its end yet"
-            ) from error
-        self._members = {info.filename: info for info in members}
-        if len(self._members) < len(members):
-            raise CompareError(f"{file.path} has two members of one name: which one is meant is not known")
+        self._members = members(file)
         pickles = [name for name in self._members if name.endswith("/data.pkl") and name.count("/") == 1]
         if len(pickles) != 1:
             raise CompareError(f"{file.path} is a zip file without the data of one torch.save")
@@ -206,29 +211,27 @@ class TorchFile:
         for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
             names[f"{module}._reconstruct"] = Array
             names[f"{module}.scalar"] = _scalar
-        self.root = loads(file.read(at, size), names, self._storage, str(file.path))
+        self.root = loads(file.head(at, size), names, self._storage, str(file.path))
 
-    def _place(self, info: zipfile.ZipInfo) -> tuple[int, int]:
+    def _place(self, member: Member) -> tuple[int, int]:
         """Offset and size of a member's bytes: the name and the padding of its own header lie before them."""
-        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+        offset, size, packed, method, encrypted = member
+        if method or encrypted:
             raise CompareError(f"{self.file.path} is compressed or encrypted, which torch.save never does")
-        header = self.file.head(info.header_offset, _LOCAL_HEADER)
+        header = self.file.head(offset, _LOCAL_HEADER)
         if header[:4] != b"PK\x03\x04":
             raise CompareError(f"{self.file.path} is malformed: no header where the list of members names one")
-        lengths = int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-        at = info.header_offset + _LOCAL_HEADER + lengths
-        if info.file_size != info.compress_size or at + info.file_size > self.file.size:
-            raise CompareError(f"{self.file.path} declares {info.file_size} bytes that are not in it: it is cut")
-        return at, info.file_size
+        named, extra = _LENGTHS.unpack_from(header, 26)
+        at = offset + _LOCAL_HEADER + named + extra
+        if size != packed or at + size > self.file.size:
+            raise CompareError(f"{self.file.path} declares {size} bytes that are not in it: it is cut")
+        return at, size
 
     def _storage(self, saved: Any) -> _Storage:
         kind, named, key, _device, length = saved
-        name = getattr(named, "text", "").rpartition(".")[2]
-        if kind != "storage" or not isinstance(key, str) or type(length) is not int or length < 0:
+        if kind != "storage" or type(named) is not Name or type(key) is not str or not _size(length):
             raise ValueError("a storage that is none")
-        if name == "UntypedStorage":
-            return _Storage(None, key, length)
-        return _Storage(ELEMENTS[_STORAGES[name]], key, length)
+        return _Storage(_KINDS[named.text], key, length)
 
     def _typed_tensor(
         self, storage: Any, offset: Any, shape: Any, stride: Any, _grad: Any, _hooks: Any, named: Any, marks: Any = None
@@ -250,56 +253,31 @@ class TorchFile:
                 f"{self.file.path} holds a tensor whose bytes are not its numbers: {', '.join(map(str, marks))}",
                 "save it after .resolve_neg() and .resolve_conj()",
             )
-        if not isinstance(storage, _Storage) or storage.element is None:
+        element, key, held = storage if type(storage) is _Storage else (None, "", 0)
+        if element is None:
             raise ValueError("a tensor without its storage")
-        if (
-            not _shape(shape)
-            or not _shape(stride)
-            or len(shape) != len(stride)
-            or len(shape) > _DIMENSIONS
-            or type(offset) is not int
-            or offset < 0
-        ):
+        if not _shape(shape) or not _shape(stride) or len(shape) != len(stride) or not _size(offset):
             raise ValueError("a tensor of a shape that is none")
-        info = self._members.get(f"{self._base}data/{storage.key}")
-        if info is None:
-            raise CompareError(f"{self.file.path} lacks the bytes of storage {storage.key!r}: it is cut or malformed")
-        at, size = self._place(info)
-        element, length = storage.element, shape[0] if len(shape) == 1 else prod(shape)
-        if size < storage.length * element.size:
+        if len(shape) > _DIMENSIONS:
+            raise ValueError("a tensor of a shape that is none")
+        member = self._members.get(f"{self._base}data/{key}")
+        if member is None:
+            raise CompareError(f"{self.file.path} lacks the bytes of storage {key!r}: it is cut or malformed")
+        at, size = self._place(member)
+        if size < held * element.size:
             raise CompareError(
-                f"{self.file.path} declares {storage.length} elements of {element.name} in storage {storage.key!r} and "
+                f"{self.file.path} declares {held} elements of {element.name} in storage {key!r} and "
                 f"holds {size} bytes of it: it is cut or malformed"
             )
-        reach = 0
-        if length:
-            reach = 1 + sum([(extent - 1) * step for extent, step in zip(shape, stride, strict=True)])
-        if offset + reach > storage.length or length > max(storage.length, _SPREAD):
-            raise CompareError(f"{self.file.path} holds a tensor that reaches beyond its storage {storage.key!r}")
+        if len(shape) == 1:
+            length = shape[0]
+            reach = 1 + (length - 1) * stride[0] if length else 0
+        else:
+            length = prod(shape)
+            reach = 1 + sum([(extent - 1) * step for extent, step in zip(shape, stride, strict=True)]) if length else 0
+        if offset + reach > held or length > max(held, _SPREAD):
+            raise CompareError(f"{self.file.path} holds a tensor that reaches beyond its storage {key!r}")
         return Stored(self.file, element, shape, stride, at + offset * element.size)
-
-
-class Stream:
-    """What `zipfile` needs of a file."""
-
-    def __init__(self, file: Opened) -> None:
-        self._file, self._place = file, 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._place
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._place = max(0, offset + (0, self._place, self._file.size)[whence])
-        return self._place
-
-    def read(self, length: int = -1) -> bytes:
-        left = max(0, self._file.size - self._place)
-        found = bytes(self._file.read(self._place, left if length < 0 else min(length, left))) if left else b""
-        self._place += len(found)
-        return found
 
 
 def plain(value: Any) -> Any:
