@@ -12,26 +12,28 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tic_daemon.compare import replay, updates
+from tic_daemon.compare import replay
 from tic_daemon.compare.align import Alignment, align, input_digest
-from tic_daemon.compare.criteria import Criterion, criterion, planted
 from tic_daemon.compare.figures import POSITIVE, Figures, measure
 from tic_daemon.compare.manifests import Claims, claims
-from tic_daemon.compare.noise import Floor, floor
 from tic_daemon.compare.opened import Opened
 from tic_daemon.compare.plainfiles import versions
 from tic_daemon.compare.reading import Reading, token_file
 from tic_daemon.compare.sides import Sequence, Side
 from tic_daemon.compare.signs import Signs, signs
 from tic_daemon.compare.sweep import Sweep
-from tic_daemon.compare.updates import Update, update
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.evidence.judge import BITWISE, Facts, Goal, Relation, Standing, Verdict, judge
 from tic_daemon.evidence.labels import Label
+
+if TYPE_CHECKING:  # what most comparisons do not need is loaded where it is needed
+    from tic_daemon.compare.noise import Floor
+    from tic_daemon.compare.updates import Update
+    from tic_daemon.ledger.criterion import Criterion
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +191,12 @@ def compare(
             look(left, right, alignment, figures)
         shown = signs(left, right, alignment, figures, sweep) if figures is not None else None
         inputs = input_digest(left.sequences) if alignment.tokens is Relation.EQUAL else ""
-        moved = update(declared.early, left, right, (claims_a, claims_b), figures) if declared.early else None
+        moved = _moved(declared.early, left, right, (claims_a, claims_b), figures) if declared.early else None
         first.unchanged()
         second.unchanged()
         if declared.tokens is not None:
             file.unchanged()
-    bound = criterion(declared.criterion) if declared.criterion is not None else None
+    bound = _criterion(declared.criterion) if declared.criterion is not None else None
     through = {
         "criterion": bound.sha256 if bound else None,
         "metric": bound.bound.metric if bound else None,
@@ -204,17 +206,50 @@ def compare(
     }
     not_planted = "no report of a planted error is given"
     if declared.planted is not None:
-        not_planted = planted(declared.planted, through)
+        not_planted = _planted(declared.planted, through)
     facts = _facts(left, right, claims_a, claims_b, declared, alignment, figures, bound, moved, not not_planted)
     verdict = _planting(facts) if declared.plant else judge(facts)
     floors = tuple(
-        floor(name, side.part, [Path(side.path), *repeats], manifests) if repeats else None
+        _floor(name, side, repeats, manifests) if repeats else None
         for name, side, repeats in (("A", left, declared.repeats_a), ("B", right, declared.repeats_b))
     )
     return Comparison(
         _id(left, right, declared, claims_a, claims_b, through), left, right, claims_a, claims_b, declared, alignment,
         figures, shown, bound, not_planted, facts, verdict, inputs, through, (floors[0], floors[1]), moved, tokens,
     )  # fmt: skip
+
+
+def _moved(early: tuple[Path, Path], a: Side, b: Side, said: tuple[Claims, Claims], figures: Figures | None) -> Update:
+    from tic_daemon.compare.updates import update  # noqa: PLC0415
+
+    return update(early, a, b, said, figures)
+
+
+def _of_update(moved: Update | None) -> tuple[list[str], str, tuple[str, ...]]:
+    """What an early pair shows to be wrong, why it shows nothing, and what of it is not shown."""
+    if moved is None:
+        return [], "", ()
+    from tic_daemon.compare.updates import idle, known, unshown  # noqa: PLC0415
+
+    return known(moved), idle(moved), unshown(moved)
+
+
+def _criterion(path: Path) -> Criterion:
+    from tic_daemon.compare.criteria import criterion  # noqa: PLC0415
+
+    return criterion(path)
+
+
+def _planted(report: Path, through: Mapping[str, Any]) -> str:
+    from tic_daemon.compare.criteria import planted  # noqa: PLC0415
+
+    return planted(report, through)
+
+
+def _floor(name: str, side: Side, repeats: tuple[Path, ...], manifests: Manifests) -> Floor:
+    from tic_daemon.compare.noise import floor  # noqa: PLC0415
+
+    return floor(name, side.part, [Path(side.path), *repeats], manifests)
 
 
 def judged_again(found: Comparison, standing: Standing, why: str, order: str = "", proved: str = "") -> Comparison:
@@ -344,8 +379,9 @@ def _facts(
     is_planted: bool,
 ) -> Facts:
     said_inputs = _relation(claims_a.inputs, claims_b.inputs)
+    wrong, idle, unshown = _of_update(moved)
     differs = (
-        *alignment.differs, *claims_a.gaps, *claims_b.gaps, *replay.known(claims_a, claims_b), *updates.known(moved),
+        *alignment.differs, *claims_a.gaps, *claims_b.gaps, *replay.known(claims_a, claims_b), *wrong,
         *(["inputs differ, as the manifests say"] if said_inputs is Relation.DIFFERENT else []),
     )  # fmt: skip
     one_file = a.inode is not None and a.inode == b.inode
@@ -375,8 +411,8 @@ def _facts(
         path_hits=_hits(target, claims_a, claims_b) if target else None,
         state_differs=state_differs,
         state_unknown=state_unknown,
-        unexercised=replay.unchanged(claims_a, claims_b) or updates.idle(moved),
-        unshown=(*replay.unshown(claims_a, claims_b), *updates.unshown(moved)),
+        unexercised=replay.unchanged(claims_a, claims_b) or idle,
+        unshown=(*replay.unshown(claims_a, claims_b), *unshown),
         inputs=_inputs(alignment.tokens, said_inputs),
         basis=_relation(claims_a.basis, claims_b.basis, declared.basis),
         policy=_policy(a, b, claims_a.policy or declared.policy, claims_b.policy or declared.policy),

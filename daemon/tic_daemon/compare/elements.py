@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -54,8 +55,8 @@ class Element:
                 np.copyto(found, bits.view(_NATIVE[self.name]))
             elif self.name == "bfloat16":
                 np.copyto(found, (bits.astype("<u4") << np.uint32(16)).view("<f4"))
-            elif self.name in _TABLES:
-                np.take(_TABLES[self.name], bits, out=found)
+            elif self.name in _FORMATS:
+                np.take(_table(self.name), bits, out=found)
             else:
                 raise ValueError(f"{self.name} is no floating-point type")
         return found
@@ -80,8 +81,22 @@ _NATIVE: Final = {"float64": "<f8", "float32": "<f4", "float16": "<f2"}
 _FAST: Final = 4  # bytes of the smallest type whose extremes numpy finds with vector instructions
 
 
-def _table(exponent_bits: int, mantissa_bits: int, bias: int, special: str) -> Float64:
-    """All 256 values of an 8-bit format. `special`: "ieee" (infinities), "fn" (one NaN each sign), "fnuz"."""
+_FORMATS: Final[Mapping[str, tuple[int, int, int, str]]] = MappingProxyType(
+    {
+        "float8_e4m3fn": (4, 3, 7, "fn"),
+        "float8_e5m2": (5, 2, 15, "ieee"),
+        "float8_e4m3fnuz": (4, 3, 8, "fnuz"),
+        "float8_e5m2fnuz": (5, 2, 16, "fnuz"),
+    }
+)
+"""Of each 8-bit format: bits of exponent and mantissa, the exponent's bias, and what is special: "ieee" (infinities),
+"fn" (one NaN each sign), "fnuz"."""
+
+
+@cache
+def _table(name: str) -> Float64:
+    """All 256 values of an 8-bit format."""
+    exponent_bits, mantissa_bits, bias, special = _FORMATS[name]
     found = np.empty(256, np.float64)
     top = (1 << exponent_bits) - 1
     for code in range(256):
@@ -100,15 +115,6 @@ def _table(exponent_bits: int, mantissa_bits: int, bias: int, special: str) -> F
     return found
 
 
-_TABLES: Final[Mapping[str, Float64]] = MappingProxyType(
-    {
-        "float8_e4m3fn": _table(4, 3, 7, "fn"),
-        "float8_e5m2": _table(5, 2, 15, "ieee"),
-        "float8_e4m3fnuz": _table(4, 3, 8, "fnuz"),
-        "float8_e5m2fnuz": _table(5, 2, 16, "fnuz"),
-    }
-)
-
 ELEMENTS: Final[Mapping[str, Element]] = MappingProxyType(
     {
         element.name: element
@@ -117,7 +123,7 @@ ELEMENTS: Final[Mapping[str, Element]] = MappingProxyType(
             Element("float32", "float", 4),
             Element("float16", "float", 2),
             Element("bfloat16", "float", 2),
-            *(Element(name, "float", 1) for name in _TABLES),
+            *(Element(name, "float", 1) for name in _FORMATS),
             *(Element(f"int{8 * size}", "int", size) for size in (1, 2, 4, 8)),
             *(Element(f"uint{8 * size}", "int", size) for size in (1, 2, 4, 8)),
             Element("bool", "bool", 1),

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -119,6 +117,9 @@ def npz(file: Opened) -> Found:
     Raises:
         CompareError: it is cut, malformed, unpacks to too much, or names arrays that are none of ours.
     """
+    import zipfile  # noqa: PLC0415  it loads compressors, which nothing else here needs
+    import zlib  # noqa: PLC0415
+
     try:
         with zipfile.ZipFile(io.BytesIO(file.read(0, file.size))) as archive:
             members = archive.infolist()
