@@ -223,9 +223,9 @@ def _parts(paths: tuple[Path, Path]) -> list[str]:
 def _bits(values: np.ndarray, other: np.ndarray) -> None:
     """What is compared bit for bit: how many differ in each sequence, and where first."""
     differ = values.reshape(-1) != other.reshape(-1)
-    starts = np.arange(0, differ.size + 1, TOKENS)
-    per_sequence(differ, starts)
-    first_true(differ, starts)
+    edges = list(range(0, differ.size + 1, TOKENS))
+    per_sequence(differ, edges)
+    first_true(differ, edges)
 
 
 def _best(part: Callable[[], object]) -> float:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compare import oracle
-from tic_daemon.compare.blocks import Scratch
+from tic_daemon.compare.blocks import Scratch, dots, partial
 from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.exact import ExactSum, ratio, select
-from tic_daemon.compare.runs import first_true, longest_run, longest_runs, per_sequence
-from tic_daemon.compare.terms import Powers, bit_lengths, k3, probability_gap
+from tic_daemon.compare.runs import first_true, longest_runs, per_sequence, runs_but_few, runs_of_few
+from tic_daemon.compare.terms import Powers, bit_lengths, distance_lengths, k3, probability_gap
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -65,6 +65,39 @@ def test_layers_of_a_sum_lose_nothing(scale: float) -> None:
             found = ExactSum()
             found.add(values, peak, work)
             assert Fraction(found.scaled, 1 << 1074) == true
+
+
+@pytest.mark.parametrize("size", [1 << 15, (1 << 15) + 1, 100_000])
+def test_the_fullest_layer_is_exact(size: int) -> None:
+    """All numbers just below a power of two, of one sign: no more fits into float64; zeros of both signs beside them."""
+    values = np.full(size, np.nextafter(2.0**-7, 0))
+    values[1::1000] = -0.0
+    values[2::1000] = 0.0
+    values[3::7] = np.nextafter(2.0**-46, 0)
+    true = sum(map(Fraction, values.tolist()), Fraction())
+    for peak, work in ((None, None), (2.0**-7, np.empty(1 << 15)), (float(values.max()), np.empty(5))):
+        for sign in (1, -1):
+            found = ExactSum()
+            found.add(sign * values, peak, work)
+            assert Fraction(found.scaled, 1 << 1074) == sign * true
+
+
+@pytest.mark.parametrize(
+    "sizes", [[1] * 9, [7] * 5, [128] * 4, [8192] * 3, [8193] * 2, [3, 0, 5], [0, 4], [4, 0], [9000, 9000]]
+)
+def test_sums_and_products_hang_on_their_sequence_alone(sizes: list[int]) -> None:
+    """To the last bit, whether all sequences of a block are of one length or not; and against fsum."""
+    rng = np.random.default_rng(4)
+    one, other = (-rng.exponential(size=sum(sizes)) for _ in range(2))
+    edges = np.cumsum([0, *sizes])
+    found, added = dots(one, other, edges.tolist()), partial(one, edges, edges.tolist())
+    for place, (begin, end) in enumerate(zip(edges.tolist(), edges.tolist()[1:], strict=False)):
+        x, y = one[begin:end], other[begin:end]
+        beside = np.append(x, -1.0), np.append(y, -1.0)
+        assert dots(*beside, [0, len(x), len(x) + 1])[0] == found[place]
+        assert partial(beside[0], np.array([0, len(x), len(x) + 1]), [0, len(x), len(x) + 1])[0] == added[place]
+        assert found[place] == pytest.approx(math.fsum((x * y).tolist()), rel=1e-14, abs=0)
+        assert added[place] == pytest.approx(math.fsum(x.tolist()), rel=1e-14, abs=0)
 
 
 def test_what_is_not_finite_is_counted_and_added_nowhere() -> None:
@@ -133,6 +166,32 @@ def test_distance_in_representable_numbers() -> None:
     assert bit_lengths(np.array(powers, np.uint64)).tolist() == [one.bit_length() for one in powers]
 
 
+@pytest.mark.parametrize("name", sorted(oracle.WIDTH))
+@pytest.mark.parametrize("sign", [0, 1, None])
+def test_lengths_of_distances(name: str, sign: int | None) -> None:
+    """Magnitudes at both ends of the type among them; of one sign on both sides, and of any."""
+    element, width = ELEMENTS[name], oracle.WIDTH[name]
+    top = 1 << width - 1
+    rng = np.random.default_rng(6)
+    magnitudes = [[int(own) % top for own in rng.integers(0, 1 << 63, 300, dtype=np.uint64)] for _ in range(2)]
+    magnitudes[0] += [0, top - 1, 0, top - 1, 5, 5, 8, 7]
+    magnitudes[1] += [top - 1, 0, 0, top - 1, 5, 4, 4, 11]
+    near = [(own, min(top - 1, own + (1 << place % width))) for place, own in enumerate(magnitudes[0][:100])]
+    pairs = list(zip(*magnitudes, strict=True)) + near
+    signs = [(sign, sign) if sign is not None else (place % 2, place // 2 % 2) for place in range(len(pairs))]
+    expected: dict[int, int] = {}
+    for (one, other), (first, second) in zip(pairs, signs, strict=True):
+        length = abs((-one if first else one) - (-other if second else other)).bit_length()
+        expected[length] = expected.get(length, 0) + 1
+    a, b = (
+        np.array([pair[side] | (own[side] << width - 1) for pair, own in zip(pairs, signs, strict=True)], element.bits)
+        for side in (0, 1)
+    )
+    for known in (False, True) if sign is not None else (False,):
+        found = distance_lengths(element, a, b, Scratch(), one_sign=known)
+        assert {length: int(found[length]) for length in np.flatnonzero(found).tolist()} == expected
+
+
 def test_terms_at_the_edge_of_the_series() -> None:
     """Both branches give the same beside 1/8, and nothing is ever negative."""
     import mpmath
@@ -149,7 +208,7 @@ def test_terms_at_the_edge_of_the_series() -> None:
     assert gap[2] == 1.0 and gap[3] == pytest.approx(math.exp(-5), rel=1e-15, abs=0)
 
 
-@pytest.mark.parametrize("largest", [2.0**-30, 0.0039, 0.004, 0.03, 0.1249])
+@pytest.mark.parametrize("largest", [2.0**-30, 0.0039, 0.004, 0.03, 0.0313, 0.1249])
 def test_sums_of_powers_are_those_of_the_terms(largest: float) -> None:
     """exp(d) - 1 - d of a sequence by dot products, against 50 digits; also where the block's largest is larger."""
     import mpmath
@@ -158,10 +217,11 @@ def test_sums_of_powers_are_those_of_the_terms(largest: float) -> None:
     rng = np.random.default_rng(2)
     for d in (np.full(40, largest), np.full(40, -largest), rng.uniform(-largest, largest, 300)):
         true = float(mpmath.fsum(mpmath.expm1(mpmath.mpf(one)) - mpmath.mpf(one) for one in d.tolist()))
-        alone = Powers(d, Scratch(), largest).total(0, len(d), largest)
+        (squares,), (alone,) = Powers(d, Scratch(), largest).totals([0, len(d)], [largest])
+        assert squares == pytest.approx(math.fsum((d * d).tolist()), rel=3e-15, abs=0)
         assert alone == pytest.approx(true, rel=3e-15, abs=0)
-        beside = Powers(np.concatenate([[0.12], d]), Scratch(), 0.12)
-        assert beside.total(1, 1 + len(d), largest) == alone, "a neighbour changes no bit"
+        beside = Powers(np.concatenate([[0.12], d]), Scratch(), 0.12).totals([0, 1, 1 + len(d)], [0.12, largest])
+        assert (beside[0][1], beside[1][1]) == (squares, alone), "a neighbour changes no bit"
 
 
 @settings(max_examples=100, deadline=None)
@@ -174,12 +234,15 @@ def test_runs_per_sequence(rows: list[list[tuple[bool, int]]]) -> None:
     )
     starts = np.cumsum([0, *map(len, rows)])
     texts = ["".join("x" if flag else "." for flag, _step in row) for row in rows]
-    assert per_sequence(flags, starts).tolist() == [text.count("x") for text in texts]
-    firsts = [begin + text.index("x") if "x" in text else -1 for begin, text in zip(starts, texts, strict=False)]
-    assert first_true(flags, starts).tolist() == firsts
-    assert longest_runs(flags, starts, None).tolist() == [max(map(len, text.split("."))) for text in texts]
-    assert [longest_run(row) for row in np.split(flags, starts[1:-1])] == [
-        max(map(len, text.split("."))) for text in texts
-    ]
+    edges = starts.tolist()
+    assert per_sequence(flags, edges) == [text.count("x") for text in texts]
+    firsts = [begin + text.index("x") if "x" in text else -1 for begin, text in zip(edges, texts, strict=False)]
+    assert first_true(flags, edges) == firsts
+    longest = [max(map(len, text.split("."))) for text in texts]
+    for places, runs in (
+        (np.flatnonzero(flags), runs_of_few),
+        (np.flatnonzero(~flags), lambda places, cuts: runs_but_few(places, cuts, starts)),
+    ):
+        assert runs(places, np.searchsorted(places, starts)) == longest
     spread = ["".join(("." if step > 1 else "") + ("x" if flag else ".") for flag, step in row) for row in rows]
-    assert longest_runs(flags, starts, positions).tolist() == [max(map(len, text.split("."))) for text in spread]
+    assert longest_runs(flags, starts, positions) == [max(map(len, text.split("."))) for text in spread]

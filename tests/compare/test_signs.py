@@ -96,6 +96,15 @@ def test_shifts_and_places_position_by_position(shapes: list[tuple[int, float]],
         assert shown.reach == dict(sorted(reach.items()))
 
 
+@pytest.mark.parametrize("number", [254, 255, 256, 600])
+def test_many_sequences_that_differ_at_one_place_are_all_counted(number: int) -> None:
+    """Position 2 differs in each, position 0 in every third: by hand."""
+    a = {f"r{place:03}": [-1.0, -2.0, -3.0] for place in range(number)}
+    b = {request: [-1.0 - (place % 3 == 0), -2.0, -3.5] for place, request in enumerate(a)}
+    shown = found(made.of_values(a), made.of_values(b), block=100)
+    assert shown.reach == {0: (-(-number // 3), number), 1: (0, number), 2: (number, number)}
+
+
 def test_equal_sides_show_nothing() -> None:
     a = made.of_values({"r": _values(np.random.default_rng(0), 300)})
     shown = found(a, a)

@@ -2,7 +2,7 @@
 
 `ExactSum` adds float64 numbers as integers; the total is one Python integer in units of 2**-1074. So the sum of the
 pieces is the sum of the whole, whatever their order, and a mean is rounded once, at its end. Numbers are cut into
-layers of 39 bits below their largest, the error-free splitting of Rump, Ogita and Oishi (Accurate Floating-Point
+layers of 37 bits below their largest, the error-free splitting of Rump, Ogita and Oishi (Accurate Floating-Point
 Summation, SIAM J. Sci. Comput. 31, 2008): the integers of one layer add up to at most 2**52 units, which float64 holds
 exactly. A layer is what is left of a number when so large a one was added to it and taken away again that no more of
 its bits fit.
@@ -21,13 +21,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tic_daemon.compare.elements import PIECE, Float64
+from tic_daemon.compare.elements import Float64
 
 Blocks = Callable[[], Iterable[Float64]]
 
 _UNIT: Final = 1074
-_LAYER: Final = 39  # bits; 2**13 numbers of as many add up to 2**52 at most
-_ROOM: Final = 13  # 1.5 * 2**13 of the largest has its last bit 39 below that
+_PIECE: Final = 1 << 15  # numbers that are added at a time
+_LAYER: Final = 37  # bits; 2**15 numbers of as many add up to 2**52 at most
+_ROOM: Final = 15  # 1.5 * 2**15 of the largest has its last bit 37 below that
 _LAYERS: Final = 3
 _HALF: Final = 26
 _FIRST: Final = 48  # of a number's bits, what lies above this is looked at first
@@ -50,8 +51,8 @@ class ExactSum:
             peak: none of the values is larger in size, if that is known.
             work: an array that may be written to, as long as a piece.
         """
-        for start in range(0, len(values), PIECE):
-            self._piece(np.ascontiguousarray(values[start : start + PIECE]), peak, work)
+        for start in range(0, len(values), _PIECE):
+            self._piece(np.ascontiguousarray(values[start : start + _PIECE]), peak, work)
 
     def _piece(self, values: Float64, peak: float | None, work: Float64 | None) -> None:
         if peak is None:
@@ -67,9 +68,13 @@ class ExactSum:
             large = 1.5 * 2.0 ** (_ROOM + power)
             np.subtract(np.add(values, large, out=layer), large, out=layer)
             self.scaled += int(ldexp(float(layer.sum()), unit)) << _UNIT - unit
-            if (layer == values).all():
+            rest = np.subtract(values, layer, out=layer)
+            # As integers nothing but +0.0 is 0. Of most numbers nothing is left.
+            left = rest.view(np.int64)
+            if not np.count_nonzero(left):
                 return
-            values = values - layer
+            values = rest[np.flatnonzero(left)]
+            layer = layer[: len(values)]
             power -= _LAYER + 1
         self._by_power(values)
 
@@ -84,7 +89,7 @@ class ExactSum:
             self.skipped += int(outside.sum())
             significand = np.where(outside, 0, significand)
         np.negative(significand, where=bits < 0, out=significand)
-        # Halves of 27 bits: 2**13 of them add up to less than 2**53.
+        # Halves of 27 bits: 2**15 of them add up to less than 2**53.
         high = np.bincount(power, weights=significand >> _HALF, minlength=2048)
         low = np.bincount(power, weights=significand & ((1 << _HALF) - 1), minlength=2048)
         for place in np.flatnonzero((high != 0) | (low != 0)).tolist():

@@ -138,13 +138,13 @@ def measure(
         return None
     found = Gathered(keep, QUANTILES)
     parts = blocks(a, b, alignment.requests, block, whole=alignment.valid == alignment.positions)
-    for part in parts:
-        with np.errstate(invalid="ignore", over="ignore"):  # a signalling NaN, and differences beyond float64
+    with np.errstate(invalid="ignore", over="ignore"):  # a signalling NaN, and differences beyond float64
+        for part in parts:
             found.add(part)
             if also is not None:
                 also(part)
-        if tell is not None:
-            tell(found.valid)
+            if tell is not None:
+                tell(found.valid)
     return _figures(found, a, b, alignment, block)
 
 
@@ -215,7 +215,7 @@ def _quantiles(
     above = [rank for rank in ranks.values() if rank >= 0]
     answers = kept.at(above) if above else []
     if answers is None:
-        answers = select(again, above, KEEP, kept.leading)
+        answers = select(again, above, KEEP, kept.leading.reshape(1 << 15, -1).sum(axis=1))
     values = dict(zip(above, answers, strict=True))
     for share, rank in ranks.items():
         name = f"p{share}"

@@ -10,31 +10,28 @@ terms added exactly (`exact`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tic_daemon.compare.blocks import Block, Place, Scratch, dot, pieces
-from tic_daemon.compare.elements import PIECE, Float64
+from tic_daemon.compare.blocks import Block, Place, Scratch, dots, partial
+from tic_daemon.compare.elements import Float64
 from tic_daemon.compare.exact import ExactSum
 from tic_daemon.compare.kept import Kept
 from tic_daemon.compare.means import OVERFLOW, SUMS
-from tic_daemon.compare.runs import first_true, longest_run, longest_runs, per_sequence
+from tic_daemon.compare.runs import first_true, longest_runs, per_sequence, runs_but_few, runs_of_few
 from tic_daemon.compare.terms import NEAR, Powers, distance_lengths, k3, probability_gap
 
 _LOW: Final = -700.0  # exp of what is not below keeps all its digits
 _HIGH: Final = 1.0
-_FIELD: Final = 16  # leading bits of one power of two: 11 of the exponent, 4 more
 _NORMAL: Final = 2.0**-1022
-_MANY: Final = 16  # sequences of a block: of more the runs are found together
 _LENGTHS: Final = 66  # of a distance in representable numbers, which has 65 bits at most
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
+class Own(NamedTuple):
     """One sequence's share, in the terms of `figures.SequenceFigures`. `peak` may be infinite. `given`: how many of its
     differences went to `Gathered.kept`, all of its tokens' or those of tokens that differ."""
 
@@ -93,7 +90,7 @@ class Gathered:
         if part.differ is None:
             self.mismatched = None
         if not len(part.a):
-            self._rows(part, _flagged(part), np.zeros(0), None, [(0, None)] * len(part.requests), [])
+            self._rows(part, _flagged(part), np.zeros(0), None, part.edges, [(0, None)] * len(part.requests), [])
             return
         low_a, high_a = part.extremes(0)
         same = part.differ is not None and not part.mismatched
@@ -115,25 +112,26 @@ class Gathered:
         self._squares(part, signed=high > 0)
         flags = _flagged(part)
         own = _chosen(part, flags)
+        edges = part.edges
         if own is not None:
             a, b = np.take(a, own), np.take(b, own)
             starts = np.searchsorted(own, part.starts)
+            edges = starts.tolist()
         scratch = part.scratch
         d = np.subtract(b, a, out=scratch.of("d", len(a)))
         gap = np.abs(d, out=scratch.of("gap", len(a)))
-        peaks = [_largest(gap, begin, end) for begin, end in pairwise(starts.tolist())]
+        peaks = [_largest(gap, begin, end) for begin, end in pairwise(edges)]
         self._keep(gap, part)
         if part.differ is not None:
             self._kinds(part, own, None if high >= 0 else part.mismatched)
         self._values(part, high)
         sums = [0.0] * len(peaks)
         if len(gap):
-            sums = self._differences(a, b, d, gap, starts, [peak or 0.0 for _at, peak in peaks], scratch)
-        means = [
-            total / max(end - begin, 1)
-            for total, (begin, end) in zip(sums, pairwise(part.starts.tolist()), strict=True)
+            sums = self._differences(a, b, d, gap, starts, edges, [peak or 0.0 for _at, peak in peaks], scratch)
+        means: list[float | None] = [
+            total / max(end - begin, 1) for total, (begin, end) in zip(sums, pairwise(part.edges), strict=True)
         ]
-        self._rows(part, flags, gap, own, peaks, means)
+        self._rows(part, flags, gap, own, edges, peaks, means)
 
     def _squares(self, part: Block, *, signed: bool) -> None:
         """The sums of a*a, b*b and a*b of each sequence.
@@ -143,8 +141,8 @@ class Gathered:
         """
         aa, bb, ab = part.squares
         if signed:
-            ab, edges = list(ab), part.starts.tolist()
-            for place, (begin, end) in enumerate(pairwise(edges)):
+            ab = list(ab)
+            for place, (begin, end) in enumerate(pairwise(part.edges)):
                 terms = part.values_a[begin:end] * part.values_b[begin:end]
                 if end > begin and terms.min() < 0:
                     self.sums["ab"].add(terms)
@@ -153,39 +151,40 @@ class Gathered:
             self._partials[name] += own
 
     def _differences(
-        self, a: Float64, b: Float64, d: Float64, gap: Float64, starts: np.ndarray, peaks: list[float], scratch: Scratch
-    ) -> list[float]:
+        self, a: Float64, b: Float64, d: Float64, gap: Float64, starts: np.ndarray, edges: list[int],
+        peaks: list[float], scratch: Scratch,
+    ) -> list[float]:  # fmt: skip
         """Adds what is made of d, of tokens that differ. Writes to d. Returns the sum of abs(d) of each sequence."""
-        size, edges = len(d), starts.tolist()
+        size, largest = len(d), max(peaks)
         work = scratch.of("work", size)
-        totals: list[float] = partial(gap, starts).tolist()
+        totals = partial(gap, starts, edges)
         self._partials["abs"] += totals
-        self._partials["dd"] += [dot(d, d, begin, end) for begin, end in pairwise(edges)]
-        self.sums["d"].add(d, max(peaks), work)  # exact, so that it may be added across sequences
+        self.sums["d"].add(d, largest, work)  # exact, so that it may be added across sequences
         # abs(exp(b) - exp(a)) = exp(max(a, b)) * (1 - exp(-abs(d)))
         drop = np.expm1(np.negative(gap, out=work), out=work)
         larger = np.maximum(a, b, out=scratch.of("larger", size))
         np.exp(larger, out=larger)
-        self._partials["p"] += [-dot(larger, drop, begin, end) for begin, end in pairwise(edges)]
-        self._k3(d, gap, edges, peaks, scratch)
+        self._partials["p"] += [-own for own in dots(larger, drop, edges)]
+        self._powers(d, gap, edges, peaks, largest, scratch)
         return totals
 
-    def _k3(self, d: Float64, gap: Float64, edges: list[int], peaks: list[float], scratch: Scratch) -> None:
-        """Adds exp(d) - 1 - d. Writes to d."""
-        found = self._partials["k3"]
-        largest = max(peaks)
+    def _powers(
+        self, d: Float64, gap: Float64, edges: list[int], peaks: list[float], largest: float, scratch: Scratch
+    ) -> None:
+        """Adds d * d and exp(d) - 1 - d. Writes to d."""
+        squares = None
         if largest >= NEAR:
-            far = np.flatnonzero(gap >= NEAR)
-            terms = k3(d[far])
-            d[far] = 0.0
-            for begin, end in pairwise(np.searchsorted(far, edges).tolist()):
-                found.append(fsum(terms[begin:end].tolist()))
-        powers = Powers(d, scratch, largest)
-        for (begin, end), peak in zip(pairwise(edges), peaks, strict=True):
-            if end - begin <= PIECE:
-                found.append(powers.total(begin, end, peak))
-            else:
-                found.append(fsum(powers.total(at, to, peak) for at, to in pieces(begin, end)))
+            squares = dots(d, d, edges)
+            places = np.flatnonzero(gap >= NEAR)
+            far = d[places]
+            terms = np.expm1(far)
+            terms -= far
+            d[places] = 0.0
+            cuts = np.searchsorted(places, edges).tolist()
+            self._partials["k3"] += [fsum(terms[begin:end].tolist()) for begin, end in pairwise(cuts)]
+        near, found = Powers(d, scratch, largest).totals(edges, peaks)
+        self._partials["dd"] += near if squares is None else squares
+        self._partials["k3"] += found
 
     def _wild(self, part: Block, differ: np.ndarray | None) -> None:
         """One sequence with numbers of any kind. No figure is made of what is not finite."""
@@ -212,7 +211,8 @@ class Gathered:
         exact.add(gap)
         mean = None if exact.skipped else exact.over(len(gap))
         bad = int(np.count_nonzero(~finite))
-        self._rows(part, _flagged(part), gap, None, [(0, None) if bad else _largest(gap, 0, len(gap))], [mean], bad)
+        peak = (0, None) if bad else _largest(gap, 0, len(gap))
+        self._rows(part, _flagged(part), gap, None, part.edges, [peak], [mean], bad)
 
     def _not_finite(self, part: Block, finite: np.ndarray) -> None:
         for side, values in (("A", part.values_a), ("B", part.values_b)):
@@ -227,9 +227,10 @@ class Gathered:
         if not len(gap):
             return
         equal = len(part.a) - len(gap) + self.valid - self.kept.count
-        counts = self.kept.add(gap, equal, part.scratch)
+        before = int(self.kept.leading[0].sum())
+        self.kept.add(gap, equal, part.scratch)
         zeros = 0 if part.differ is None else len(gap) - part.mismatched
-        if counts[:_FIELD].sum() > zeros:  # too small for a power of two of their own in the bits
+        if int(self.kept.leading[0].sum()) - before > zeros:  # too small for a power of two of their own in the bits
             faint = gap[(gap > 0) & (gap < _NORMAL)]
             for power, number in zip(*np.unique(np.frexp(faint)[1], return_counts=True), strict=True):
                 self.count("magnitudes", int(power), int(number))
@@ -239,12 +240,13 @@ class Gathered:
 
         Args:
             own: places that they are among, None for all tokens.
-            finite: their number, if it is known that they all are finite and not 0; else None.
+            finite: their number, if it is known that they all are finite and below 0; else None.
         """
         if self.mismatched is not None:
             self.mismatched += part.mismatched
         if part.differ is None or not part.mismatched:
             return
+        one_sign = finite is not None
         if finite is not None:
             first, second = (part.a, part.b) if own is None else (np.take(part.a, own), np.take(part.b, own))
             self.ulps[0] -= len(first) - finite  # those with equal bits, which are found 0 apart
@@ -262,7 +264,7 @@ class Gathered:
             first, second = first[ordered], second[ordered]
         self.count("classes", "finite", finite)
         if len(first):
-            lengths = distance_lengths(part.elements[0], first, second, part.scratch)
+            lengths = distance_lengths(part.elements[0], first, second, part.scratch, one_sign=one_sign)
             self.ulps[: len(lengths)] += lengths
 
     def _values(self, part: Block, high: float) -> None:
@@ -276,12 +278,12 @@ class Gathered:
             if above.size:
                 self.positive += above.size
                 self.positive_max = max(self.positive_max, float(above.max()))
-            zeros = per_sequence(values == 0, part.starts)
-            self.count("zero_tokens", side, int(zeros.sum()))
-            sizes = np.diff(part.starts)
-            for own in np.flatnonzero((zeros == sizes) & (sizes > 0)).tolist():
-                self.zeros.append((side, part.requests[own]))
-        for begin, end in zip(part.starts[:-1].tolist(), part.starts[1:].tolist(), strict=True):
+            zeros = per_sequence(values == 0, part.edges)
+            self.count("zero_tokens", side, sum(zeros))
+            for number, request, (begin, end) in zip(zeros, part.requests, pairwise(part.edges), strict=True):
+                if number == end - begin > 0:
+                    self.zeros.append((side, request))
+        for begin, end in pairwise(part.edges):
             if end - begin > 1 and (part.values_a[end - 1] == 0 or part.values_b[end - 1] == 0):
                 self.ends_in_zero += 1
 
@@ -301,6 +303,7 @@ class Gathered:
         flags: Flags,
         gap: Float64,
         own: np.ndarray | None,
+        chosen: list[int],
         peaks: list[tuple[int, float | None]],
         means: list[float | None],
         bad: int = 0,
@@ -308,15 +311,14 @@ class Gathered:
         """The sequences of a block.
 
         Args:
-            gap: abs(d) of all tokens, or of those at the places `own`.
+            gap: abs(d) of all tokens, or of those at the places `own`. chosen: where each sequence begins in it.
             peaks: of each sequence the place of its largest in `gap`, and the largest; None without any.
             means: of abs(d) of each sequence; none in a block without tokens.
             bad: numbers that are not finite, of a block of one sequence.
         """
-        edges = part.starts.tolist()
-        counts, firsts, runs, raw = flags
+        edges = part.edges
+        counts, firsts, runs, raw, _places = flags
         self.valid += len(part.a)
-        picked = [] if own is None else np.diff(np.searchsorted(own, part.starts)).tolist()
         for place, request in enumerate(part.requests):
             begin, end = edges[place], edges[place + 1]
             valid = end - begin
@@ -332,7 +334,7 @@ class Gathered:
                 if largest > self.largest:
                     self.largest = largest
                     self.places["logprob_max"] = (request, at)
-            given = valid if own is None else picked[place]
+            given = chosen[place + 1] - chosen[place]
             first = None if firsts is None or firsts[place] < 0 else int(where[firsts[place] - begin])
             self.own.append(
                 Own(
@@ -353,55 +355,57 @@ class Gathered:
     def magnitudes(self) -> dict[int, int]:
         """Tokens with d != 0 by power of two."""
         found = dict(self.counts["magnitudes"])
-        powers = self.kept.leading.reshape(-1, _FIELD).sum(axis=1)
+        powers = self.kept.leading.sum(axis=1)
         for field in np.flatnonzero(powers[1:-1]).tolist():  # the first holds 0 and what is faint, the last infinity
             found[field + 1 - 1022] = found.get(field + 1 - 1022, 0) + int(powers[field + 1])
         return dict(sorted(found.items()))
 
 
-Flags = tuple[list[int] | None, list[int] | None, list[int] | None, list[int] | None]
+class Flags(NamedTuple):
+    """Of each sequence: tokens that differ, the first of them (-1: none), the longest run among the valid tokens, and
+    the longest that no masked position breaks; None where the types differ. `places`: of all tokens that differ, where
+    they are few."""
+
+    counts: list[int] | None = None
+    firsts: list[int] | None = None
+    runs: list[int] | None = None
+    raw: list[int] | None = None
+    places: NDArray[np.int64] | None = None
 
 
 def _chosen(part: Block, flags: Flags) -> np.ndarray | None:
     """Places of the tokens that terms are made of: those that differ, and all of a sequence of which half do, which
     costs less than to pick them out. None: all tokens. What is taken of a sequence hangs on it alone."""
-    counts = flags[0]
-    if counts is None or part.differ is None or part.mismatched == len(part.a):
+    if flags.counts is None or part.differ is None or part.mismatched == len(part.a):
         return None
-    dense = [
-        2 * number >= end - begin for number, (begin, end) in zip(counts, pairwise(part.starts.tolist()), strict=True)
-    ]
+    dense = [2 * number >= end - begin for number, (begin, end) in zip(flags.counts, pairwise(part.edges), strict=True)]
     if all(dense):
         return None
     if not any(dense):
-        return np.flatnonzero(part.differ)
+        return np.flatnonzero(part.differ) if flags.places is None else flags.places
     return np.flatnonzero(np.repeat(dense, np.diff(part.starts)) | part.differ)
 
 
 def _flagged(part: Block) -> Flags:
-    """Of each sequence: tokens that differ, the first of them (-1: none), the longest run among the valid tokens, and
-    the longest that no masked position breaks."""
-    differ, starts = part.differ, part.starts
+    differ, starts, edges = part.differ, part.starts, part.edges
     if differ is None:
-        return None, None, None, None
-    sizes = np.diff(starts)
+        return Flags()
     if not part.mismatched:
-        none = [0] * len(sizes)
-        return none, [-1] * len(sizes), none, none
-    if part.mismatched == len(differ):
-        counts = runs = sizes.tolist()
-        firsts = np.where(sizes > 0, starts[:-1], -1).tolist()
+        none = [0] * len(part.requests)
+        return Flags(none, [-1] * len(none), none, none, np.zeros(0, np.int64))
+    few = 2 * part.mismatched < len(differ)
+    places = np.flatnonzero(differ if few else np.logical_not(differ))
+    cuts = np.searchsorted(places, starts)
+    counts: list[int] = np.diff(cuts).tolist()
+    if few:
+        runs = runs_of_few(places, cuts)
+        firsts = [int(places[at]) if number else -1 for at, number in zip(cuts.tolist(), counts, strict=False)]
     else:
-        counts, firsts = per_sequence(differ, starts).tolist(), first_true(differ, starts).tolist()
-        if len(sizes) > _MANY:
-            runs = longest_runs(differ, starts, None).tolist()
-        else:
-            runs = list(counts)
-            for place, (begin, end) in enumerate(pairwise(starts.tolist())):
-                if 0 < counts[place] < end - begin:
-                    runs[place] = longest_run(differ[begin:end])
-    raw = runs if part.masks is None else longest_runs(differ, starts, part.positions).tolist()
-    return counts, firsts, runs, raw
+        runs = runs_but_few(places, cuts, starts)
+        counts = [end - begin - number for number, (begin, end) in zip(counts, pairwise(edges), strict=True)]
+        firsts = first_true(differ, edges)
+    raw = runs if part.masks is None else longest_runs(differ, starts, part.positions)
+    return Flags(counts, firsts, runs, raw, places if few else None)
 
 
 def _largest(gap: Float64, begin: int, end: int) -> tuple[int, float | None]:
@@ -410,17 +414,6 @@ def _largest(gap: Float64, begin: int, end: int) -> tuple[int, float | None]:
         return begin, None
     at = begin + int(gap[begin:end].argmax())
     return at, float(gap[at])
-
-
-def partial(terms: Float64, starts: np.ndarray) -> Float64:
-    """The sum of each sequence, added in pairs."""
-    found = np.zeros(len(starts) - 1)
-    if len(terms):
-        there = starts[1:] > starts[:-1]
-        if there.all():
-            return np.add.reduceat(terms, starts[:-1])
-        found[there] = np.add.reduceat(terms, starts[:-1][there])
-    return found
 
 
 def _peak(former: float, values: Float64) -> float:

@@ -11,20 +11,20 @@ sequences exactly (as in `gather`).
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tic_daemon.compare.align import Alignment
-from tic_daemon.compare.blocks import Block, blocks
-from tic_daemon.compare.elements import Float64
+from tic_daemon.compare.blocks import Block, blocks, partial
 from tic_daemon.compare.exact import ExactSum
-from tic_daemon.compare.gather import partial
 from tic_daemon.compare.sides import Side, count
 
 SHIFTS: Final = (-2, -1, 1, 2)
 _CONSTANT: Final = 40  # bits: a spread that is this far below its square is what rounding leaves
+_FEW: Final = 255  # flags that a byte may count
 _SUMS: Final = ("a", "b", "aa", "bb", "ab")
 
 
@@ -46,6 +46,7 @@ class Sweep:
         self.moments = {name: ExactSum() for name in _SUMS}
         self.reached = np.zeros(longest + 1, np.int64)
         self.differing = np.zeros(longest, np.int64)
+        self._bytes, self._few = np.zeros(longest, np.uint8), 0
         self._partials: dict[str | int, list[float]] = {name: [] for name in (*_SUMS, *SHIFTS)}
         self._sides, self._alignment = (a, b), alignment
         self._whole = alignment.valid == alignment.positions
@@ -57,9 +58,9 @@ class Sweep:
         x, y = part.values_a, part.values_b
         self.n += len(x)
         same = x is y
-        whole = partial(x, part.starts).tolist()
+        whole = partial(x, part.starts, part.edges)
         self._partials["a"] += whole
-        self._partials["b"] += whole if same else partial(y, part.starts).tolist()
+        self._partials["b"] += whole if same else partial(y, part.starts, part.edges)
         for name, own in zip(("aa", "bb", "ab"), part.squares, strict=True):
             self._partials[name] += own
         self._shifting = self._shifting or part.differ is None or bool(part.mismatched)
@@ -76,6 +77,7 @@ class Sweep:
             with np.errstate(over="ignore", invalid="ignore"):
                 for part in blocks(*self._sides, tuple(self._unshifted), whole=self._whole):
                     self._shift(part)
+        self._flush()
         if self._whole:
             self.reached = len(self._alignment.requests) - np.cumsum(self.reached[:-1])
         else:
@@ -89,59 +91,73 @@ class Sweep:
         """Pairs of tokens k positions apart, of one sequence. Valid tokens stand one behind the other, so that those
         are k places apart, or fewer where masked positions lie between them."""
         positions = None if part.masks is None else part.positions
-        for k in SHIFTS:
-            sums = np.zeros(len(part.starts) - 1)
-            for step in range(abs(k) if positions is None else 1, abs(k) + 1):
-                sums += self._apart(part, positions, k, step)
-            self._partials[k] += sums.tolist()
+        sums = {k: [0.0] * len(part.requests) for k in SHIFTS}
+        for step in range(1, SHIFTS[-1] + 1):
+            if step >= len(part.a):
+                continue
+            # The last places of a sequence have no partner in it. Counted back from its end they may lie in the one
+            # before, or at the very end: there they are last places, too.
+            last = np.array([end - back for back in range(1, step + 1) for end in part.edges[1:]])
+            if positions is None:
+                pairs = sum([max(end - begin - step, 0) for begin, end in pairwise(part.edges)])
+                for k in (step, -step):
+                    sums[k] = self._apart(part, k, step, last, pairs)
+                continue
+            between = positions[step:] - positions[:-step]
+            for k in (own for own in SHIFTS if abs(own) >= step):
+                mask = np.append(between != abs(k), np.ones(step, np.bool_))
+                mask[last] = True
+                found = self._apart(part, k, step, mask, int(np.count_nonzero(~mask)))
+                sums[k] = [one + other for one, other in zip(sums[k], found, strict=True)]
+        for k, own in sums.items():
+            self._partials[k] += own
 
-    def _apart(self, part: Block, positions: np.ndarray | None, k: int, step: int) -> Float64 | float:
-        """Pairs that are k positions and `step` places apart. Returns the sum of abs(b - a) of each sequence."""
+    def _apart(self, part: Block, k: int, step: int, outside: np.ndarray, pairs: int) -> list[float]:
+        """Pairs that are k positions and `step` places apart. Returns the sum of abs(b - a) of each sequence.
+
+        Args:
+            outside: the places, or a flag for each, that have no such partner behind them; the others are `pairs`.
+        """
         whole = len(part.a)
         size = whole - step
-        if size <= 0:
-            return 0.0
         early, late = slice(0, size), slice(step, whole)
         first, second = (late, early) if k > 0 else (early, late)
         gap = part.scratch.of("d", whole)
-        np.abs(np.subtract(part.values_b[second], part.values_a[first], out=gap[:size]), out=gap[:size])
-        differ = None
+        np.subtract(part.values_b[second], part.values_a[first], out=gap[:size])
+        np.abs(gap[:size], out=gap[:size])
+        gap[outside] = 0.0
+        self.tokens[k] += pairs
         if part.differ is not None:
             differ = part.scratch.of("shifted", whole, np.bool_)
             np.not_equal(part.a[first], part.b[second], out=differ[:size])
-        # The last places of a sequence have no partner in it. Counted back from its end they may lie in the one before,
-        # or at the very end: there they are last places, too.
-        outside = [part.starts[1:] - back for back in range(1, step + 1)]
-        pairs = int(np.maximum(np.diff(part.starts) - step, 0).sum())
-        if positions is not None:
-            mask = np.append(positions[late] - positions[early] != abs(k), np.ones(step, np.bool_))
-            for places in outside:
-                mask[places] = True
-            outside, pairs = [mask], int(np.count_nonzero(~mask))
-        for places in outside:
-            gap[places] = 0.0
-            if differ is not None:
-                differ[places] = False
-        self.tokens[k] += pairs
-        if differ is not None:
+            differ[outside] = False
             self.mismatched[k] += int(np.count_nonzero(differ))
-        return partial(gap, part.starts)
+        return partial(gap, part.starts, part.edges)
 
     def _places(self, part: Block, differ: NDArray[np.bool_]) -> None:
-        for own, begin in enumerate(part.starts[:-1].tolist()):
-            end = int(part.starts[own + 1])
-            if part.masks is None:
-                if self._whole:
-                    self.reached[end - begin] += 1  # ends there; added up at the end
-                else:
-                    self.reached[: end - begin] += 1
-                if part.mismatched:
-                    piece = self.differing[: end - begin]
-                    np.add(piece, differ[begin:end], out=piece)
-            else:
+        flags = differ.view(np.uint8)
+        for own, (begin, end) in enumerate(pairwise(part.edges)):
+            if part.masks is not None:
                 where = np.flatnonzero(part.masks[own])
                 self.reached[where] += 1
-                self.differing[where] += differ[begin:end]
+                self.differing[where] += flags[begin:end]
+                continue
+            if self._whole:
+                self.reached[end - begin] += 1  # ends there; added up at the end
+            else:
+                self.reached[: end - begin] += 1
+            if part.mismatched:
+                self._few += 1
+                piece = self._bytes[: end - begin]
+                np.add(piece, flags[begin:end], out=piece)
+                if self._few == _FEW:
+                    self._flush()
+
+    def _flush(self) -> None:
+        """From bytes, which are added fast and hold little, to where they are counted."""
+        self.differing += self._bytes
+        self._bytes[:] = 0
+        self._few = 0
 
     def line(self) -> tuple[float | None, float | None]:
         """Slope of the least squares line of b on a, and the correlation; None where a side is constant."""

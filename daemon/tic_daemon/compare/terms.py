@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import factorial
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tic_daemon.compare.blocks import Scratch
+from tic_daemon.compare.blocks import Scratch, dots
 from tic_daemon.compare.elements import Bits, Element, Float64
 
 NEAR: Final = 0.125
 _EVEN: Final = (1 / 23950080, -1 / 604800, 1 / 15120, -1 / 360, 1 / 6)
-_CLOSE: Final = 2.0**-8
+_CLOSE, _MIDDLE = 2.0**-8, 2.0**-5
+_SPACES: Final = ("work", "larger", "fourth", "fifth")  # where powers of d go
+_EXACT: Final = 4  # bytes of the largest type whose distances float64 has exactly
 _INVERSES: Final = tuple(1 / factorial(power) for power in range(11))
 
 
@@ -42,38 +45,43 @@ def k3(d: Float64) -> Float64:
 class Powers:
     """Sums of exp(d) - 1 - d over sequences, by the sums of the powers of d.
 
-    exp(d) - 1 - d is d**2/2! + d**3/3! + ...; so the sum of it is made of the sums of d**2, d**3, ..., each one dot
-    product. The first is never smaller than the others together. Below 1/8 what follows d**10 is less than 1e-15 of
-    it, below 2**-8 what follows d**6.
+    exp(d) - 1 - d is d**2/2! + d**3/3! + ...; so the sum of it is made of the sums of d**2, d**3, ..., each the dot
+    product of a power with itself or with the next one. The first is never smaller than the others together. What
+    follows the last is less than 1e-15 of it: d**10 below 1/8, d**8 below 2**-5, d**6 below 2**-8.
 
     Args:
         d: differences of all sequences, all below 1/8 in size. scratch: for their powers.
-        largest: the largest size of all.
+        largest: the largest size of all, at least 2**-8 if more is not known.
     """
 
-    __slots__ = ("_close", "_d", "_even")
+    __slots__ = ("_powers",)
 
     def __init__(self, d: Float64, scratch: Scratch, largest: float) -> None:
-        size = len(d)
-        second = np.multiply(d, d, out=scratch.of("second", size))
-        fourth = np.multiply(second, second, out=scratch.of("fourth", size))
-        self._d, self._even, self._close = d, [second, fourth], largest < _CLOSE
-        if not self._close:
-            self._even.append(np.multiply(fourth, second, out=scratch.of("sixth", size)))
-            self._even.append(np.multiply(fourth, fourth, out=scratch.of("eighth", size)))
+        self._powers = [d]
+        for name in _SPACES[: _reach(largest) - 1]:
+            self._powers.append(np.multiply(self._powers[-1], d, out=scratch.of(name, len(d))))
 
-    def total(self, begin: int, end: int, largest: float) -> float:
-        """The sum over one sequence, or a piece of one, in which no difference is larger in size."""
-        d = self._d[begin:end]
-        even = [own[begin:end] for own in self._even]
-        second, fourth = even[:2]
-        sums = [second.dot(second), fourth.dot(d), fourth.dot(second)]  # of the powers 4 to 6
-        if not largest < _CLOSE:
-            sums += [even[2].dot(d), fourth.dot(fourth), even[3].dot(d), even[3].dot(second)]
-        found = 0.0
-        for power in range(len(sums) + 3, 3, -1):
-            found += float(sums[power - 4]) * _INVERSES[power]
-        return found + float(second.dot(d)) * _INVERSES[3] + float(d.dot(d)) * _INVERSES[2]
+    def totals(self, edges: list[int], largest: list[float]) -> tuple[list[float], list[float]]:
+        """The sums of d**2 and of exp(d) - 1 - d over each sequence.
+
+        Args:
+            edges: where each begins, and the end of the last. largest: of the sizes of each.
+        """
+        sums = [dots(self._powers[0], self._powers[0], edges)]
+        for one, other in pairwise(self._powers):
+            sums += [dots(one, other, edges), dots(other, other, edges)]
+        found = []
+        for own, peak in zip(zip(*sums, strict=True), largest, strict=True):
+            total = 0.0
+            for power in range(2 * _reach(peak), 1, -1):  # how many depends on no neighbour
+                total += own[power - 2] * _INVERSES[power]
+            found.append(total)
+        return sums[0], found
+
+
+def _reach(largest: float) -> int:
+    """Up to which power of d arrays are needed, for sums up to twice that."""
+    return 3 if largest < _CLOSE else 4 if largest < _MIDDLE else 5
 
 
 def probability_gap(a: Float64, b: Float64) -> Float64:
@@ -88,17 +96,22 @@ def bit_lengths(numbers: np.ndarray) -> np.ndarray:
     return np.where(high > 0, 32 + np.frexp(high)[1], np.frexp(low)[1])
 
 
-def distance_lengths(element: Element, a: Bits, b: Bits, scratch: Scratch) -> NDArray[np.int64]:
-    """How many pairs lie so many representable numbers apart, by the binary length of that distance."""
-    if element.size <= 4 and len(a):
-        sign = element.bits.type(1 << 8 * element.size - 1)
-        low = np.minimum(a, b, out=scratch.of("low", len(a), element.bits))
-        if low.min() >= sign:  # all are below 0: their distance is that of their bits
-            apart = np.subtract(np.maximum(a, b, out=scratch.of("high", len(a), element.bits)), low, out=low)
-            wide = scratch.of("wide", len(a))
-            np.copyto(wide, apart)
-            # The exponent of a number as float64 is its length: 1 has 1023 there.
-            lengths = np.right_shift(wide.view(np.int64), 52, out=scratch.of("lengths", len(a), np.int64))
-            exponents = np.bincount(lengths, minlength=1023)
-            return np.concatenate([exponents[:1], exponents[1023:]])
-    return np.bincount(bit_lengths(element.ulps(a, b)))
+def distance_lengths(
+    element: Element, a: Bits, b: Bits, scratch: Scratch, *, one_sign: bool = False
+) -> NDArray[np.int64]:
+    """How many pairs lie so many representable numbers apart, by the binary length of that distance.
+
+    Args:
+        one_sign: it is known that both numbers of each pair have one sign. Their distance is then that of their bits.
+    """
+    if not one_sign or element.size > _EXACT:
+        return np.bincount(bit_lengths(element.ulps(a, b)))
+    signed, size = np.dtype(f"<i{element.size}"), len(a)
+    apart = np.subtract(a.view(signed), b.view(signed), out=scratch.of("larger", size).view(signed)[:size])
+    wide = scratch.of("work", size)
+    np.copyto(wide, np.abs(apart, out=apart))
+    # The exponent of a number as float64 is its length: 1 has 1023 there, 0 has none.
+    lengths = wide.view(np.int64)
+    lengths >>= 52
+    exponents = np.bincount(lengths, minlength=1023)
+    return np.concatenate([exponents[:1], exponents[1023:]])
