@@ -256,9 +256,7 @@ class TorchFile:
         element, key, held = storage if type(storage) is _Storage else (None, "", 0)
         if element is None:
             raise ValueError("a tensor without its storage")
-        if not _shape(shape) or not _shape(stride) or len(shape) != len(stride) or not _size(offset):
-            raise ValueError("a tensor of a shape that is none")
-        if len(shape) > _DIMENSIONS:
+        if not _shape(shape) or not _shape(stride) or not _size(offset) or not len(shape) == len(stride) <= _DIMENSIONS:
             raise ValueError("a tensor of a shape that is none")
         member = self._members.get(f"{self._base}data/{key}")
         if member is None:
