@@ -52,6 +52,7 @@ def test_the_view_is_the_rule_in_all_cases() -> None:
         EQUAL: "'tokens', 'admissible', false, NULL, '', NULL, 0, 0.0, 9", DIFFERS: "'tokens', 'admissible', false, NULL, '', NULL, 3, 0.5, 9",
         INCONCLUSIVE: "'tokens', 'locked', false, NULL, '', NULL, 3, 0.5, 9",
     }  # fmt: skip
+    trace = "'trace', 'admissible', false, NULL, '', NULL, NULL, NULL, NULL"  # it changes nothing in any group
     cases = [case for case in product((EQUAL, DIFFERS, INCONCLUSIVE, NOT_RUN), repeat=4) if set(case) != {NOT_RUN}]
     values = [
         f"('r', 1, {number}, '{group}', {made[state]})"
@@ -59,6 +60,7 @@ def test_the_view_is_the_rule_in_all_cases() -> None:
         for group, state in zip(groups, case, strict=True)
         if state != NOT_RUN
     ]
+    values += [f"('r', 1, {number}, '{groups[number % 4]}', {trace})" for number in range(len(cases))]
     con.execute(f"INSERT INTO comparisons VALUES {', '.join(values)}")
     found = con.execute(sqltext.filled("-- include control_groups.sql") + " ORDER BY step").fetchall()
     assert len(found) == len(cases) == 255
@@ -74,7 +76,7 @@ def test_the_view_is_the_rule_in_all_cases() -> None:
         ({"mismatched_tokens": None, "logprob_max": 1e-9}, DIFFERS), ({"mismatched_tokens": None, "logprob_max": None}, DIFFERS),
         ({"admissibility": "suspect"}, INCONCLUSIVE), ({"marked": True}, INCONCLUSIVE), ({"label": "INVALID"}, INCONCLUSIVE),
         ({"label": "VACUOUS"}, INCONCLUSIVE), ({"label": "FAIL", "mismatched_tokens": 2}, DIFFERS), ({"changed": "file A"}, INCONCLUSIVE),
-        ({"planted_error": "a bit"}, INCONCLUSIVE), ({"kind": "trace"}, INCONCLUSIVE),
+        ({"planted_error": "a bit"}, INCONCLUSIVE), ({"kind": "trace"}, NOT_RUN),
     ],
 )  # fmt: skip
 def test_what_one_comparison_says(changes: dict[str, object], state: str) -> None:
@@ -94,4 +96,5 @@ def test_what_one_comparison_says(changes: dict[str, object], state: str) -> Non
     columns = ", ".join(f"{name} {kinds.get(name, 'VARCHAR')}" for name in row)
     con.execute(f"CREATE TABLE comparisons ({columns})")
     con.execute(f"INSERT INTO comparisons VALUES ({', '.join('?' for _ in row)})", list(row.values()))
-    assert con.execute(sqltext.filled("-- include control_groups.sql")).fetchall()[0][5] == state
+    found = con.execute(sqltext.filled("-- include control_groups.sql")).fetchall()
+    assert (found[0][5] if found else NOT_RUN) == state

@@ -173,6 +173,7 @@ def test_traces_are_kept_probe_by_probe(bench: Bench) -> None:
     rows = {row.step: row for row in compared(bench.compare())}
     assert (rows[0].kind, rows[0].label, rows[0].probes, rows[0].probes_differing) == ("trace", "", 4, 2)
     assert rows[1].label == "INVALID" and "lacks probe" in rows[1].reason
+    assert "same 4 probes" in rows[0].proved[0] and "is the cause" in rows[0].unproven[0]
     probes = [row for row in bench.rows if isinstance(row, TraceBoundaryRow)]
     assert [(one.boundary, one.state) for one in probes if one.comparison_id == rows[0].id] == [
         ("layer0", "equal"), ("layer1", "equal"), ("layer2", "differs"), ("layer3", "downstream"),

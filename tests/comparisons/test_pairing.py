@@ -119,6 +119,41 @@ def test_a_manifests_list() -> None:
     ], "the pair by names is the one that is listed"
 
 
+def test_a_criterion_for_all_judges_what_it_is_for() -> None:
+    """A side held against itself is judged by none that is for the stacks: it would be INVALID, and rule out nothing."""
+    rows = [artifact(f"{name}.pt") for name in ("rollout", "again", "trainer", "bare", "other")]
+    listed = [
+        {"a": "rollout.pt", "b": "again.pt", "control": "inference_alone"},
+        {"a": "rollout.pt", "b": "trainer.pt", "control": "cross_stack"},
+        {"a": "bare.pt", "b": "other.pt"},
+        {"a": "bare.pt", "b": "again.pt", "goal": "repeatability"},
+        {"a": "bare.pt", "b": "trainer.pt", "goal": "cross_stack", "control": "cross_stack"},
+    ]
+
+    def judged(goal: str) -> list[bool]:
+        said = {f"{D}/manifest.json": Said(listed)}
+        found = {
+            one.a + one.b: one
+            for one in made(*rows, said=said, criterion="/c.toml", planted="/p.json", criterion_goal=goal)
+        }
+        assert all((one.criterion, one.planted) in {("", ""), ("/c.toml", "/p.json")} for one in found.values())
+        return [bool(found[f"{D}/{one['a']}{D}/{one['b']}"].criterion) for one in listed]
+
+    assert judged("cross_stack") == [False, True, True, False, True]
+    assert judged("repeatability") == [True, True, True, True, False]
+    assert judged("") == [True] * 5
+    config = [ComparisonConfig("x/{step}.pt", "y/{step}.pt", control="inference_alone", criterion=Path("/own.toml"))]
+    (own,) = made(
+        declared=config,
+        on_disk=[[("/w/x/1.pt", "/w")]],
+        base="/w",
+        criterion="/c.toml",
+        criterion_goal="cross_stack",
+        planted="/p.json",
+    )
+    assert (own.criterion, own.planted) == ("/own.toml", "/p.json"), "one that is named for it judges it"
+
+
 def test_what_a_manifests_list_says_wrongly_is_said() -> None:
     rows = [artifact("x.pt"), artifact("y.pt")]
     for entry, why in (

@@ -174,7 +174,7 @@ def _make_some(store: FakeStore) -> None:
                logprob_mae=mae)  # fmt: skip
     token(store, name, "r0", 7, -1.5, -1.4375)
     token(store, name, "r0", 9, -0.3, -0.3625, why="largest")
-    token(store, name, "r1", 2, -2.0, -2.0000002, why="both")
+    token(store, name, "r1", 2, -2.0, -2.0000002, why="first, largest")
     comparison(store, 14, label="INVALID", reason="masks differ", rule=2, is_evidence=False, admissibility="locked",
                admissibility_reason="after the fault", not_evidence_because="locked: after the fault", logprob_mae=None,
                logprob_max=None, noise_ratio=None, valid_tokens=None, mismatched_tokens=None, differs=["mask of r3"])  # fmt: skip

@@ -224,6 +224,30 @@ def test_how_much_differs(values: dict[str, Any], words: str) -> None:
     assert lines.differs(_stored(**values)) == words
 
 
+def test_what_is_compared_is_said_under_a_table_without_a_detail_beside_it() -> None:
+    one = _stored(side_a="/r/rollout.pt", side_b="/r/again.pt", control_group="inference_alone", variant="A/A", is_evidence=False,
+                  not_evidence_because="not shown: inputs")  # fmt: skip
+    first, second = (plain(line).rstrip() for line in lines.about(one, 80, UNICODE))
+    assert (first, second) == ("  rollout.pt against again.pt, inference alone, A/A", "  not shown: inputs")
+    assert "inference" in plain(lines.row(one, 80, UNICODE, selected=False))
+    small = replace(one, logprob_mae=8.0142e-05)
+    assert "[8.014e-05]" in plain(lines.row(small, 80, UNICODE, selected=False)), "no digit of it is cut off"
+
+
+def test_distances_are_listed_or_where_they_are_many_told_by_their_ends_and_their_middle() -> None:
+    """Of 9 distances the fifth is the median: two are 1, two 2 or 3, and three 4 to 7."""
+
+    def told(lengths: list[int], counts: list[int]) -> str:
+        found = [
+            plain(line) for line in one_lines.numbers(_stored(ulp_lengths=lengths, ulp_counts=counts), 200, UNICODE)
+        ]
+        return next(line.removeprefix("numbers apart").strip() for line in found if line.startswith("numbers apart"))
+
+    assert told([1, 3], [2, 3]) == "2 by 1, 3 by 4 to 7"
+    assert told([1, 2, 3, 5, 9], [2, 2, 3, 1, 1]) == "least by 1, most by 256 to 511, the median by 4 to 7"
+    assert told([9, 5, 3, 2, 1], [1, 1, 3, 2, 3]).endswith("the median by 2 to 3"), "in any order"
+
+
 def test_figures_without_a_value_say_why() -> None:
     one = _stored(
         kl_k3=None, cosine=None, mismatched_tokens=None, undefined=["kl_k3: a token of d > 709", "cosine: zero norm"]

@@ -18,6 +18,8 @@ from tic_tui.safe import Safe
 
 NAME: Final = 16
 _ROWS: Final = 14  # of the histogram
+_WIDE: Final = 60
+_STEPS: Final = 4  # kinds of distances that are listed one by one
 _METRICS: Final = (
     "logprob_mae", "logprob_max", "p50", "p95", "p99", "probability_mae", "kl_k1", "kl_k2", "kl_k3", "relative_l2",
     "cosine",
@@ -127,22 +129,38 @@ def numbers(one: Comparison, width: int, glyphs: Glyphs) -> list[Line]:
         lines += field("not finite", f"{one.non_finite}, first {one.non_finite_at or 'unknown'}", width, glyphs, "gap")
     classes = [f"{number} {name}" for name, number in _pairs(one.classes, one.class_counts)]
     lines += field("they are", ", ".join(classes).replace("_", " "), width, glyphs) if classes else []
-    steps = [f"{number} by {_span(length)}" for length, number in _pairs(one.ulp_lengths, one.ulp_counts)]
-    lines += field("numbers apart", ", ".join(steps), width, glyphs) if steps else []
+    steps = _pairs(one.ulp_lengths, one.ulp_counts)
+    lines += field("numbers apart", _apart(steps), width, glyphs) if steps else []
     reasons = dict(text.partition(": ")[::2] for text in one.undefined or ())
     for name in _METRICS:
         value = getattr(one, name)
         said = f"undefined: {reasons.get(name, 'not finite')}" if value is None else f"{value:.10g}"
         if name == "logprob_max" and value is not None and one.max_position is not None:
             said += f"  at {one.max_request}:{one.max_position}"
-        if name.startswith("kl_") and one.kl_is:
+        if name.startswith("kl_") and one.kl_is and width >= _WIDE:
             said += f"  ({one.kl_is})"
         lines += field(name, said, width, glyphs, "text" if value is not None else "dim")
+        if name == "kl_k3" and one.kl_is and width < _WIDE:
+            lines += field("kl_k1 to kl_k3", one.kl_is, width, glyphs)
     return lines
 
 
 def _pairs(names: Sequence[object] | None, counts: Sequence[int] | None) -> list[tuple[object, int]]:
     return list(zip(names or (), counts or (), strict=False))
+
+
+def _apart(steps: Sequence[tuple[object, int]]) -> str:
+    """How many representable numbers lie between the sides: all, or where there are many the ends and the middle."""
+    if len(steps) <= _STEPS:
+        return ", ".join(f"{number} by {_span(length)}" for length, number in steps)
+    ordered = sorted((int(str(length)), number) for length, number in steps)
+    half, seen, middle = -(-sum(number for _, number in ordered) // 2), 0, 0
+    for length, number in ordered:
+        if seen < half:
+            middle = length
+        seen += number
+    ends = f"least by {_span(ordered[0][0])}, most by {_span(ordered[-1][0])}"
+    return f"{ends}, the median by {_span(middle)}"
 
 
 def _span(length: object) -> str:

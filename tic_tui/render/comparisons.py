@@ -16,6 +16,13 @@ from tic_tui.glyphs import Glyphs
 from tic_tui.render.columns import STANDING_CELLS, Column, Columns
 from tic_tui.render.text import Builder, Line, clean, count, short, some
 
+_GROUP: Final = {
+    "inference_alone": "inference",
+    "training_alone": "training",
+    "cross_stack": "cross-stack",
+    "score_layer": "score layer",
+}
+
 # In the order in which they stand. Narrow tables lose those with the largest `least` first; the reason takes what is
 # left. Step, label and what differs stay to the end.
 COLUMNS: Final = Columns(
@@ -23,13 +30,13 @@ COLUMNS: Final = Columns(
         Column("run", 14, 70, "run_id"),
         Column("step", 6, 0, "step", right=True),
         Column("label", 10, 0, "label"),
+        Column("group", 11, 76, "group"),
         Column("differs", 13, 0, "mismatched_tokens", right=True),
-        Column("mae", 10, 50, "logprob_mae", right=True),
-        Column("x noise", 8, 90, "noise_ratio", right=True),
-        Column("max", 9, 100, "logprob_max", right=True),
-        Column("goal", 17, 120, "goal"),
-        Column("dtype", 19, 140, "dtype"),
-        Column("group", 15, 160, "group"),
+        Column("mae", 11, 50, "logprob_mae", right=True),
+        Column("x noise", 8, 102, "noise_ratio", right=True),
+        Column("max", 9, 112, "logprob_max", right=True),
+        Column("goal", 17, 130, "goal"),
+        Column("dtype", 19, 150, "dtype"),
     ),
     rest="why",
 )
@@ -108,7 +115,7 @@ def row(one: Comparison, width: int, glyphs: Glyphs, *, selected: bool, all_runs
         "max": "-" if one.logprob_max is None else short(one.logprob_max),
         "goal": str(one.goal or "unknown").replace("_", " "),
         "dtype": dtypes(one),
-        "group": str(one.control_group or "-").replace("_", " "),
+        "group": _GROUP.get(str(one.control_group), "-"),
     }
     b = Builder(width, glyphs).add(glyphs.cursor + " " if selected else "  ", "key")
     for c in COLUMNS.fitting(width, all_runs=all_runs):
@@ -118,6 +125,18 @@ def row(one: Comparison, width: int, glyphs: Glyphs, *, selected: bool, all_runs
             shade = "admissible"
         b.cell(texts[c.name], c.cells, shade, right=c.right)
     return b.cell(stands, STANDING_CELLS, stands_tone).add(why(one), "dim").line()
+
+
+def what(one: Comparison) -> str:
+    """ "rollout.pt against again.pt, inference alone, A/A": what is compared with what, and for which control group."""
+    words = [pair(one.side_a, one.side_b), str(one.control_group or "").replace("_", " "), str(one.variant or "")]
+    return ", ".join(word for word in words if word)
+
+
+def about(one: Comparison, width: int, glyphs: Glyphs) -> list[Line]:
+    """Two lines of the comparison under the cursor: what is compared with what, and why it is what it is."""
+    first = Builder(width, glyphs).add("  ").add(what(one), "text")
+    return [first.line(), Builder(width, glyphs).add("  ").add(why(one) or "no reason is given", "dim").line()]
 
 
 def counts(view: ComparisonsView | None, filters: Iterable[Filter]) -> str:

@@ -30,7 +30,7 @@ def legend(width: int, glyphs: Glyphs) -> Line:
     """The signs in words, as many as fit."""
     none, few, half, many, most = tuple(shades(glyphs))
     b = Builder(width, glyphs).add_if_fits(f"  {none} equal", "dim")
-    if b.room >= width_of(words := f"  {few} to 25 %  {half} to 50 %  {many} to 75 %  {most} to 100 % differ"):
+    if b.room >= width_of(words := f"  {few} to 25  {half} to 50  {many} to 75  {most} to 100 % differ"):
         return b.add(words, "dim").add_if_fits("  blank: masked", "dim").line()
     return b.add_if_fits(f"  {few}{half}{many}{most} some to all differ", "dim").line()
 

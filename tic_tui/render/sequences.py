@@ -11,6 +11,8 @@ from tic_tui.render.comparison import field
 from tic_tui.render.text import Builder, Line, count, short
 
 _REQUEST: Final = 18
+_OPERATOR: Final = 16
+"""Cells below which nothing is said of an operator: the cut words would say nothing."""
 
 
 def sequence_header(width: int, glyphs: Glyphs) -> Line:
@@ -87,7 +89,7 @@ def _number(value: float | None) -> str:
 
 # --- tokens ---
 
-_WHY: Final = {"first": "first that differs", "largest": "largest difference", "both": "first, and largest"}
+_WHY: Final = {"first": "first that differs", "largest": "largest difference"}
 
 
 def token_header(width: int, glyphs: Glyphs) -> Line:
@@ -118,7 +120,8 @@ def token_row(one: TokenRow, width: int, glyphs: Glyphs, *, selected: bool) -> L
         b.cell(one.bits_a or "unknown", 18, "dim").cell(one.bits_b or "unknown", 18, "dim")
     if width >= 120:
         b.cell("unknown" if one.token_id is None else one.token_id, 9, "dim", right=True)
-    return b.add_if_fits(_WHY.get(str(one.why), str(one.why or "")), "dim").line()
+    words = [_WHY.get(word, word) for word in str(one.why or "").split(", ")]
+    return b.add(", ".join(words), "dim").line()
 
 
 def _value(value: float | None) -> str:
@@ -140,7 +143,7 @@ def boundary_header(width: int, glyphs: Glyphs) -> Line:
         b.cell("max", 9, "head", right=True)
     if width >= 120:
         b.cell("rel. L2", 9, "head", right=True).cell("cosine", 9, "head", right=True)
-    return b.add_if_fits("operator", "head").line()
+    return (b.add("operator", "head") if b.room >= _OPERATOR else b).line()
 
 
 def _boundary(width: int) -> int:
@@ -200,8 +203,7 @@ def boundary_row(
         b.cell(_short(one.max_abs), 9, shade, right=True)
     if width >= 120:
         b.cell(_short(one.relative_l2), 9, shade, right=True).cell(_short(one.cosine), 9, shade, right=True)
-    said = str(one.operator or "")
-    return b.add(said, "dim").line()
+    return (b.add(str(one.operator or ""), "dim") if b.room >= _OPERATOR else b).line()
 
 
 def _short(value: float | None) -> str:

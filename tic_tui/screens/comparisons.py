@@ -1,7 +1,8 @@
 """Comparisons of one run or of all, through a stack of filters, beside the detail of the one under the cursor.
 
-Left out in this order: the detail below 120 columns and 30 lines; the control groups and what waits below 30 lines; the
-stack's own lines below 16 lines, where one line says all filters; then columns of the table (render/comparisons.py).
+Left out in this order: the detail below 120 columns and 30 lines, where two lines under the table say the most of it;
+the control groups and what waits below 30 lines; those two lines and the stack's own below 16 lines, where one line
+says all filters; then columns of the table (render/comparisons.py).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
                 yield Painted(id="records-head")
                 yield Painted(id="no-record")
                 yield ComparisonTable(id="all-comparisons", column="label")
+                yield Painted(id="about")
                 yield Painted(id="board")
                 yield Painted(id="queue")
             with Vertical(id="side"):
@@ -99,6 +101,10 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
         width = self.query_one("#records").size.width or self.size.width
         board, waiting = self.query_one("#board", Painted), self.query_one("#queue", Painted)
         asked = view.demand.compare.board if view is not None and view.demand.compare is not None else None
+        aside = self.query_one("#side").display or self.size.height < 16
+        self.query_one("#about", Painted).paint(
+            [] if one is None or aside else comparisons.about(one, width, app.glyphs)
+        )
         here = one is not None and self.tall and view is not None
         if here and view is not None and one is not None:
             read = asked == self._board_wanted()
@@ -122,7 +128,11 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
         pane.show(lambda width: self._detail(one, width))
 
     def _detail(self, one: Comparison | None, width: int) -> list[Line]:
-        return [] if one is None else comparison.detail(one, width, tic_app(self).glyphs)
+        if one is None:
+            return []
+        glyphs = tic_app(self).glyphs
+        named = comparison.field("compared", comparisons.what(one), width, glyphs)
+        return [*named, *comparison.detail(one, width, glyphs)]
 
     # --- actions ---
 
@@ -138,7 +148,7 @@ class ComparisonsScreen(FilteredView[ComparisonsView]):
         one = self.table.selected
         if one is None:
             return ""
-        return text_of(comparison.detail(one, 200, tic_app(self).glyphs))
+        return text_of(self._detail(one, 200))
 
     async def open_row(self) -> None:
         if (one := self.table.selected) is not None:

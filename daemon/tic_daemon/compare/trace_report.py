@@ -34,19 +34,21 @@ def as_json(found: TraceComparison, a: str, b: str) -> dict[str, Any]:
     return {
         "identity": {"kind": "trace", "a": a, "b": b, "verdict": verdict(found), "exit_code": int(exit_code(found))},
         "observed": {**asdict(found), "differences": [asdict(one) for one in found.differences]},
-        "controls_proved": _proved(found),
-        "not_yet_proven": _open(found),
+        "controls_proved": proved(found),
+        "not_yet_proven": not_proven(found),
         "next_step": next_step(found),
     }
 
 
-def _proved(found: TraceComparison) -> list[str]:
+def proved(found: TraceComparison) -> list[str]:
+    """What the controls of a trace prove."""
     if found.unfit or not found.probes:
         return []
     return [f"both sides have the same {found.probes} probes of {found.requests} requests, in the same order"]
 
 
-def _open(found: TraceComparison) -> list[str]:
+def not_proven(found: TraceComparison) -> list[str]:
+    """What is open, whatever the trace shows."""
     words = ["that the first difference is the cause: it may be one that is carried on"] if found.first else []
     if found.differences and "not recorded" in found.differences[0].operator:
         words.append("whether the operator at the first difference had equal inputs")
@@ -87,8 +89,8 @@ def text(found: TraceComparison, a: str, b: str) -> str:
         lines += [f"  {line}" for line in _lines(one)]
     if len(found.differences) > SHOWN:
         lines.append(f"  and {len(found.differences) - SHOWN} more")
-    lines += ["proved by controls", *(f"  {word}" for word in _proved(found) or ["nothing"])]
-    lines += ["not yet proven", *(f"  {word}" for word in _open(found)), "next step", f"  {next_step(found)}"]
+    lines += ["proved by controls", *(f"  {word}" for word in proved(found) or ["nothing"])]
+    lines += ["not yet proven", *(f"  {word}" for word in not_proven(found)), "next step", f"  {next_step(found)}"]
     return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
 
 

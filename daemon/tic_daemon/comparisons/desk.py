@@ -233,6 +233,7 @@ class Desk:
             self._config.comparisons,
             [self._matching(entry, own) for entry, own in zip(self._config.comparisons, self._patterns, strict=True)],
             self._config.run_for, str(self._config.base), str(compare.criterion or ""), str(compare.planted or ""),
+            self._contents.goal_of(str(compare.criterion)) if compare.criterion else "",
         )  # fmt: skip
         made = pairs(known)
         self._again = self._proved()

@@ -18,6 +18,8 @@ from tic_daemon.compare import said
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.comparisons.pair import Pair, digest, plain
 from tic_daemon.comparisons.pairing import Said
+from tic_daemon.evidence.judge import Goal
+from tic_daemon.ledger import criterion
 from tic_daemon.results.judge import PENDING, RECORDED, SETTLE_S, VERIFIED
 from tic_daemon.results.manifest import MAX_BYTES
 from tic_daemon.results.safefile import GoneError, RefusedError, read_inside, resolve, stamp
@@ -147,6 +149,15 @@ class Contents:
         if isinstance(kept[1], str):
             return f"{kept[1]} {now}"
         return kept[1].get(os.path.normpath(path), "")
+
+    def goal_of(self, path: str) -> str:
+        """What a criterion's file is for; "": for anything, or it cannot be read, which whoever compares says."""
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123  names need not be valid text
+                goal = criterion.parse(file.read(_CRITERION), path).goal
+        except (OSError, ValueError, TypeError, KeyError):
+            return ""
+        return "" if goal is Goal.UNKNOWN else str(goal)
 
     def root_of(self, path: str) -> str:
         """The watched directory that a path lies in; ""."""

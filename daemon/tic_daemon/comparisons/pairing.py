@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from tic_daemon.comparisons.pair import Pair
 from tic_daemon.config import CONTROLS, GOALS, PLACE, ComparisonConfig
+from tic_daemon.evidence.judge import Goal
 from tic_daemon.results import layout
 from tic_daemon.store.rows import ArtifactRow
 
@@ -58,6 +59,7 @@ class Known:
         both: readers of artifacts that hold both sides, by (path, SHA-256); "" for those that do not.
         on_disk: of each `[[comparison]]`, by its place, files that its `a` matches, with their watched root.
         run_for: the run that the configuration gives to a path.
+        criterion, planted: that judge where a pair names none; criterion_goal: what that criterion is for, "" anything.
     """
 
     host: str
@@ -70,6 +72,7 @@ class Known:
     base: str = "/"
     criterion: str = ""
     planted: str = ""
+    criterion_goal: str = ""
 
 
 def pairs(known: Known) -> list[Pair]:
@@ -140,10 +143,23 @@ def _heading(known: Known, row: ArtifactRow, said: Said | None, **more: Any) -> 
     """A pair of the manifest of an artifact."""
     values: dict[str, Any] = {
         "host": known.host, "root": row.root, "manifest": row.manifest, "run": row.run, "run_how": row.run_how,
-        "step": row.step, "criterion": known.criterion, "planted": known.planted,
+        "step": row.step,
         "goal": said.goal if said is not None and said.goal in GOALS else "unknown",
     }  # fmt: skip
-    return Pair(**{**values, **more})
+    return _judged(known, Pair(**{**values, **more}))
+
+
+def _judged(known: Known, pair: Pair) -> Pair:
+    """The pair with the criterion that judges where it names none: not if that is for something else.
+
+    A side held against itself, or two scorers on the same logits, show nothing of the stacks.
+    """
+    alone = pair.control not in ("", "cross_stack")
+    of_stacks = known.criterion_goal in (Goal.CROSS_STACK, Goal.TRAINING_LOOP)
+    other = pair.goal not in ("unknown", known.criterion_goal) or (pair.goal == "unknown" and alone and of_stacks)
+    if known.criterion_goal and other:
+        return pair
+    return replace(pair, criterion=pair.criterion or known.criterion, planted=pair.planted or known.planted)
 
 
 # --- by the names of a manifest's entries ----------------------------------------------------------------------------
@@ -310,14 +326,14 @@ def _declared(
         if step is None:
             step = int(names["step"]) if "step" in names else layout.step_of(path)
         run, run_how = _run(known, entry, path, row)
-        found.append(
-            Pair(
+        pair = Pair(
                 known.host, root, DECLARED, path, place(entry.b), row.manifest if row is not None else "", run, run_how,
                 step, place(entry.tokens), tuple(map(place, entry.repeats_a)), tuple(map(place, entry.repeats_b)),
                 entry.control, entry.variant, entry.goal, entry.basis, entry.policy, entry.intervention,
-                str(entry.criterion or known.criterion), str(entry.planted or known.planted), entry.plant,
-            )
+                str(entry.criterion or ""), str(entry.planted or ""), entry.plant,
         )  # fmt: skip
+        # Whoever names a criterion for a pair says what it is judged by; the report of a planted error may be shared.
+        found.append(replace(pair, planted=pair.planted or known.planted) if pair.criterion else _judged(known, pair))
     return found
 
 

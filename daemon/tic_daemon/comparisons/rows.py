@@ -179,6 +179,7 @@ def trace(
         "reason": trace_report.verdict(found).partition(": ")[2],  # without the label that it begins with
         "exit_code": int(trace_report.exit_code(found)), "standing": str(standing[0]), "standing_why": standing[1],
         "differs": _some(found.unfit), "remarks": _some([word for words in found.notes for word in words]),
+        "proved": _some(trace_report.proved(found)), "unproven": _some(trace_report.not_proven(found)),
         "next_step": trace_report.next_step(found), "took_s": round(took_s, 3),
     }  # fmt: skip
     for letter, own, (sha256, size) in zip("ab", sides_read, files, strict=True):

@@ -1,13 +1,14 @@
 -- Of the comparisons of control groups (view `comparisons`): how each group came out, which side that rules out, and where to look.
+-- A trace is a diagnosis of no group.
 WITH one AS MATERIALIZED (
     SELECT run_id, attempt, step, control_group,
         CASE WHEN admissibility <> 'admissible' OR marked OR label IN ('INVALID', 'VACUOUS') OR changed <> '' OR planted_error IS NOT NULL
-                OR kind <> 'tokens' THEN 'inconclusive'
+             THEN 'inconclusive'
              WHEN coalesce(mismatched_tokens > 0, logprob_max > 0, true) THEN 'differs'
              -- A copy is equal, too, and so are two dumps of NaN: what is not shown or fails rules out nothing.
              WHEN rule = 8 OR label = 'FAIL' THEN 'inconclusive'
              ELSE 'equal' END AS state
-    FROM comparisons WHERE control_group IS NOT NULL
+    FROM comparisons WHERE control_group IS NOT NULL AND kind = 'tokens'
 ),
 side AS (
     SELECT run_id, attempt, step, control_group, count(*) AS comparisons,
