@@ -63,7 +63,12 @@ def test_the_state_directory_may_be_elsewhere_and_must_be_writable(tmp_path: Pat
         StoreLayout.find(tmp_path / "file")
 
 
-def test_the_lock_probe_sees_locks_that_do_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("asked", ["an open file", "a child"])
+def test_the_lock_probe_sees_locks_that_do_not_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    if asked == "a child":
+        monkeypatch.setattr(locks, "_OWN_LOCK", None)
     assert locks_work(tmp_path)
     monkeypatch.setattr(locks.fcntl, "lockf", lambda *_: None)
     assert not locks_work(tmp_path)

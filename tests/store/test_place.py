@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tic_daemon.errors import StoreError
 from tic_daemon.sources.mounts import Mount
-from tic_daemon.store import place
+from tic_daemon.store import locks, place
 from tic_daemon.store.place import choose
 
 SHARED = f"tic-{os.getuid()}"
@@ -122,12 +122,24 @@ def test_a_full_disk_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert choose(env=env(tmp_path, SLURM_TMPDIR="scratch", TMPDIR="tmp")).directory == tmp_path / "tmp" / SHARED
 
 
-def test_the_lock_probe_finds_a_lying_file_system(tmp_path: Path) -> None:
-    script = (
-        "import sys; from pathlib import Path; from tic_daemon.store import locks\n"
-        "assert locks.locks_work(Path(sys.argv[1]))\n"
-        "locks._PROBE = 'pass'\n"
-        "assert not locks.locks_work(Path(sys.argv[1]))"
-    )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def granted(*_: object) -> int:
+    return 0
+
+
+def unknown(*_: object) -> int:
+    raise OSError(errno.EINVAL, "Invalid argument")
+
+
+@pytest.mark.parametrize(
+    ("own_lock", "child", "works"),
+    [(granted, locks._PROBE, False), (unknown, locks._PROBE, True), (unknown, "pass", False)],
+    ids=["granted to another open file", "such locks are not known", "granted to a child"],
+)
+def test_the_lock_probe_finds_a_lying_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_lock: Callable[..., int], child: str, works: bool
+) -> None:
+    assert locks.locks_work(tmp_path)
+    monkeypatch.setattr(locks.fcntl, "fcntl", own_lock)
+    monkeypatch.setattr(locks, "_PROBE", child)
+    assert locks.locks_work(tmp_path) == works
+    assert list(tmp_path.iterdir()) == []
