@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tic_daemon.config import Config, GpuConfig, ResultsConfig, SourceConfig, WandbConfig
 from tic_daemon.sources import doctor
 from tic_daemon.sources.discover import Discovery, discover
@@ -92,7 +93,7 @@ def test_why_no_gpu_is_watched(tree: Path) -> None:
 
 
 def test_whether_histories_are_read_back(tree: Path) -> None:
-    pytest.importorskip("wandb", reason="the W&B client is not installed")
+    needs.wandb_client()
     said = doctor.examine([tree], config(tree)).wandb_api
     assert re.fullmatch(r"read back with wandb \d+\.\d+\S*, of the server and account that it finds", said)
     report = doctor.examine([tree], replace(config(tree), wandb=WandbConfig(read=False)))

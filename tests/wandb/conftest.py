@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import os
 import signal
 import subprocess
@@ -14,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-    importlib.metadata.version("wandb")
-    import wandb  # noqa: F401  a client that is there and cannot be loaded is not taken for one that is not there
+from tests import needs
 
 _SCRIPT = """
 import math, os, sys, time
@@ -66,7 +62,7 @@ class RealLogs:
 
 @pytest.fixture(scope="session")
 def real_logs(tmp_path_factory: pytest.TempPathFactory) -> RealLogs:
-    pytest.importorskip("wandb", reason="the W&B client is not installed")
+    needs.wandb_client()
     home = tmp_path_factory.mktemp("wandb-real")
     env = {
         **os.environ, "WANDB_DIR": str(home), "HOME": str(home), "WANDB_SILENT": "true", "WANDB_ERROR_REPORTING": "false",

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.wandb_server import (
     Cut,
     Fault,
@@ -36,7 +37,7 @@ from tic_daemon.store.rows import CursorRow, SourceDelta, SourceRow
 from tic_daemon.wandb.events import WandbRead, WandbRow, WandbRun
 from tic_daemon.wandb.ranges import ranges_of
 
-pytest.importorskip("wandb", reason="the W&B client is not installed")
+needs.wandb_client()
 
 
 def rows(count: int, lost: tuple[int, ...] = ()) -> list[dict[str, Any]]:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.e2e.harness import environment, wait_until
 from tests.wandb_server import Fault, Lose, Status, WandbServer, only_rows
 from tic_daemon.store.reader import open_reader
 
 pytestmark = pytest.mark.slow
-pytest.importorskip("wandb", reason="the W&B client is not installed")
+needs.wandb_client()
 
 TRAINER = """
 import sys, time

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.e2e.harness import environment, wait_until
 from tests.wandb.conftest import RealLogs
 from tests.wandb_server import Fault, Hang, WandbServer
@@ -20,7 +21,7 @@ from tic_daemon.wandb.process_tree import end_tree
 from tic_daemon.wandb.reading import ReadFailed, ReadingChild
 from tic_daemon.wandb.wire import Asked
 
-pytest.importorskip("wandb", reason="the W&B client is not installed")
+needs.wandb_client()
 
 
 def below(pid: int) -> set[int]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.e2e.harness import Watcher, ask, tic, wait_until
 from tests.wandb.conftest import RealLogs
 from tic_daemon import watch
@@ -37,7 +38,7 @@ ROWS = "SELECT count(*), count(DISTINCT wandb_step), coalesce(max(wandb_step), -
 
 
 def test_kill_9_of_the_daemon_in_mid_read_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    pytest.importorskip("wandb", reason="the W&B client is not installed")
+    needs.wandb_client()
     root = tmp_path / "job"
     root.mkdir()
     env = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import needs
 from tests.wandb.test_local_source import Daemon
 from tests.wandb_server import Fault, Status, WandbServer
 from tic_daemon.wandb.events import WandbRow, WandbRun, WandbUpload
@@ -49,7 +50,7 @@ dead.finish(exit_code=1)
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     """What a daemon read of them all."""
-    pytest.importorskip("wandb", reason="the W&B client is not installed")
+    needs.wandb_client()
     home = tmp_path_factory.mktemp("online")
     with WandbServer() as server:
         env = {**os.environ, **server.env(home), "WANDB_DIR": str(home), "WANDB_SILENT": "true"}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import needs
 from tests.wandb.conftest import RealLogs
 from tic_daemon.credentials import PLACE, without_credentials
 from tic_daemon.scan.events import Gap, StepEvent
@@ -20,6 +21,14 @@ from tic_daemon.wandb.events import WandbRow, WandbRun
 from tic_daemon.wandb.framing import Frame
 from tic_daemon.wandb.history import Value
 from tic_daemon.wandb.transcript import Told, Transcript
+
+
+def client_messages() -> Any:
+    """The module in which the installed client declares its messages."""
+    needs.wandb_client()
+    from wandb.proto import wandb_internal_pb2
+
+    return wandb_internal_pb2
 
 
 def events_of(path: Any) -> list[Told]:
@@ -107,7 +116,7 @@ def test_the_run_its_settings_and_its_end(real_logs: RealLogs) -> None:
 
 def test_messages_are_declared_as_the_client_declares_them() -> None:
     """Field numbers, types and names against the installed client's own."""
-    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason="the W&B client is not installed")
+    internal = client_messages()
     message = internal.Record.DESCRIPTOR
     known = {"Record": message}
     while True:
@@ -132,7 +141,7 @@ def test_messages_are_declared_as_the_client_declares_them() -> None:
 
 def test_values_as_typed_fields(real_logs: RealLogs) -> None:
     """Clients of 0.31 may write values typed; here without their JSON beside them."""
-    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason="the W&B client is not installed")
+    internal = client_messages()
     record = internal.Record()
     items = {
         "none": 0,
@@ -168,7 +177,7 @@ def test_bytes_that_are_no_record_are_a_gap_and_the_rest_goes_on() -> None:
 
 
 def test_a_resumed_run_and_a_shared_one() -> None:
-    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason="the W&B client is not installed")
+    internal = client_messages()
     transcript = Transcript(RunFile("/w/run-20261130_120000-a-1/run-a.wandb", "a", False), keys.load(), "slime")
 
     def take(fill: Any) -> list[Told]:
@@ -198,7 +207,7 @@ def test_a_resumed_run_and_a_shared_one() -> None:
 
 
 def test_a_configuration_that_is_too_large_is_not_kept() -> None:
-    internal = pytest.importorskip("wandb.proto.wandb_internal_pb2", reason="the W&B client is not installed")
+    internal = client_messages()
     transcript = Transcript(RunFile("/w/run-a.wandb", "a", False), keys.load())
     record = internal.Record()
     record.run.config.update.add(key="data", value_json=json.dumps("x" * (1 << 20)))

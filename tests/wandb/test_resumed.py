@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.wandb_server import WandbServer
 from tic_daemon.errors import TicError
 from tic_daemon.store.reader import open_reader
 
-pytest.importorskip("wandb", reason="the W&B client is not installed")
+needs.wandb_client()
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _TRAINER = """

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.e2e.harness import environment
 from tests.wandb_server import Fault, WandbServer, only_rows
 from tic_daemon.config import WandbConfig
@@ -21,7 +22,7 @@ from tic_daemon.wandb.spooled import SpoolFile, waiting
 from tic_daemon.wandb.wire import Begun, Ended, Hello
 from tic_daemon.wandb_command import run_path_of
 
-pytest.importorskip("wandb", reason="the W&B client is not installed")
+needs.wandb_client()
 
 
 def tic(env: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:

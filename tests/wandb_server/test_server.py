@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.wandb_server import (
     Close,
     Cut,
@@ -29,7 +30,7 @@ from tests.wandb_server import (
 )
 from tests.wandb_server.client import Reader, client, wandb_command
 
-pytest.importorskip("wandb", reason="the W&B client is not installed")
+needs.wandb_client()
 
 
 def rows(count: int) -> list[dict[str, object]]:
