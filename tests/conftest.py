@@ -7,7 +7,9 @@ waits for (TIC_THOROUGH, see `examples`).
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import importlib.util
 import os
 import sys
@@ -19,6 +21,8 @@ from hypothesis import settings
 
 from tic_daemon import without
 
+TESTS = Path(__file__).resolve().parent
+
 settings.register_profile("the same each time", derandomize=True)
 if not os.environ.get("TIC_THOROUGH"):
     settings.load_profile("the same each time")
@@ -28,9 +32,7 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     # Hundreds of programs are started: each would compile a hundred modules, which an installed program never does.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ.setdefault(
-        "PYTHONPYCACHEPREFIX", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "bytecode")
-    )
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(TESTS.parent / ".pytest_cache" / "bytecode"))
 
 
 if importlib.util.find_spec("pandas") is None:
@@ -44,6 +46,22 @@ def _no_daemon_outlives_its_tests() -> Iterator[None]:
     yield
     if harness := sys.modules.get("tests.e2e.harness"):
         harness.end_all()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Where all tests are collected by several workers, each imports a part of the modules before the others.
+
+    In a fresh checkout each module is compiled by whoever comes to it first. In one order all come to each at the same
+    time, and all compile all of them, at ten seconds of a core each.
+    """
+    number, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if count < 2 or [Path(name).resolve() for name in session.config.args] != [TESTS]:
+        return
+    for path in sorted(TESTS.rglob("test_*.py"))[int(number.removeprefix("gw")) :: count]:
+        # One that cannot be imported, or skips itself, is told of when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(TESTS.parent).with_suffix("").parts))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
