@@ -27,6 +27,7 @@ from tic_daemon.store.reader import open_reader
 from tic_daemon.store.rows import AttemptRow, RemoteFaultRow, RemoteGapRow, RemotePlaceRow, SourceDelta
 from tic_daemon.store.writer import Writer
 
+Rows = list[tuple[object, ...]]
 ORIGIN = "0123456789ab"
 NOON = datetime(2026, 11, 29, 12, 0, 0, 123456)
 NOON_US = 1_795_953_600_123_456  # of NOON, UTC
@@ -352,53 +353,69 @@ def own(writer: Writer, **changes: object) -> tuple[str, SourceDelta, RemoteFaul
 NUMBERS = itertools.count()
 
 
-@pytest.mark.parametrize(
-    ("changes", "locked"),
-    [
-        ({"run_id": "another"}, False),
-        ({"kind": "nobody knows", "severity": "E", "locks": "never"}, False),  # its daemon has a rule for it
-        ({"kind": "nobody knows", "severity": "L", "locks": "always"}, True),  # nobody has
-        ({"locks": "if_continues", "locking": False}, False),
-        ({"locks": "if_continues", "locking": True}, True),
-        ({"mapped": False, "node_scope": True, "bus": "5d000"}, False),
-        ({"lo_attempt": 2, "hi_attempt": 2, "known_attempts": 2}, False),  # of an attempt that is not declared here yet
-    ],
-)
-def test_what_locks(shared: Writer, changes: dict[str, object], locked: bool) -> None:
-    run, log, heard = own(shared, **changes)
-    shared.commit([log], remote=[heard])
+LOCKS: list[tuple[dict[str, object], bool]] = [
+    ({"run_id": "another"}, False),
+    ({"kind": "nobody knows", "severity": "E", "locks": "never"}, False),  # its daemon has a rule for it
+    ({"kind": "nobody knows", "severity": "L", "locks": "always"}, True),  # nobody has
+    ({"locks": "if_continues", "locking": False}, False),
+    ({"locks": "if_continues", "locking": True}, True),
+    ({"mapped": False, "node_scope": True, "bus": "5d000"}, False),
+    ({"lo_attempt": 2, "hi_attempt": 2, "known_attempts": 2}, False),  # of an attempt that is not declared here yet
+]
+
+
+@pytest.fixture(scope="module")
+def heard_of(shared: Writer) -> list[str]:
+    """The runs of LOCKS, each told of its fault in one tick with its log: a tick with a fault is what takes long."""
+    made = [own(shared, **changes) for changes, _ in LOCKS]
+    shared.commit([log for _, log, _ in made], remote=[heard for _, _, heard in made])
+    return [run for run, _, _ in made]
+
+
+@pytest.mark.parametrize("case", range(len(LOCKS)))
+def test_what_locks(shared: Writer, heard_of: list[str], case: int) -> None:
+    run, locked = heard_of[case], LOCKS[case][1]
     assert ask(shared, f"SELECT locked FROM attempts WHERE run_id = '{run}'") == [(locked,)]
     assert ask(shared, f"SELECT admissibility = 'locked' FROM mismatches WHERE run_id = '{run}'") == [(locked,)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "from_time", "after_s", "cut", "reaches"),
-    [
-        ("now", None, 60, (), False),  # stored a minute before the declaration, by a daemon that is gone
-        ("now", None, 1, (), True),  # within the margin of the clocks
-        ("now", None, -60, (), True),
-        ("now", None, -60, ((99, 0, 500),), False),  # the declaration names its log: the cut decides
-        ("now", None, 60, ((99, 0, 400),), True),
-        ("time", NOON + timedelta(seconds=1), 0, (), False),
-        ("time", NOON - timedelta(seconds=1), 60, (), True),
-    ],
-)
-def test_an_attempt_that_its_daemon_did_not_know_of(
-    shared: Writer,
-    kind: str,
-    from_time: datetime | None,
-    after_s: int,
-    cut: tuple[tuple[int, int, int], ...],
-    reaches: bool,
-) -> None:
-    run, log, heard = own(shared)
-    declared = NOON + timedelta(seconds=after_s)
-    attempt = AttemptRow(f"a2 of {run}", run, kind, from_time, "again", "me", declared, "h", cut)
-    shared.commit([log], attempts=[attempt], remote=[heard])
-    standing = f"SELECT attempt, locked FROM attempts WHERE run_id = '{run}' ORDER BY 1"
-    assert ask(shared, standing) == [(1, True), (2, reaches)]
-    shared.commit([], remote=[replace(heard, revision=2, known_attempts=2)])  # then it knows
-    assert ask(shared, standing) == [(1, True), (2, False)]
+ATTEMPTS: list[tuple[str, datetime | None, int, tuple[tuple[int, int, int], ...], bool]] = [
+    ("now", None, 60, (), False),  # stored a minute before the declaration, by a daemon that is gone
+    ("now", None, 1, (), True),  # within the margin of the clocks
+    ("now", None, -60, (), True),
+    ("now", None, -60, ((99, 0, 500),), False),  # the declaration names its log: the cut decides
+    ("now", None, 60, ((99, 0, 400),), True),
+    ("time", NOON + timedelta(seconds=1), 0, (), False),
+    ("time", NOON - timedelta(seconds=1), 60, (), True),
+]
+"""Kind, its time, seconds from noon to its declaration, cuts; whether a fault told without it reaches it."""
+
+
+@pytest.fixture(scope="module")
+def declared(shared: Writer) -> tuple[list[Rows], list[Rows]]:
+    """How the attempts of ATTEMPTS stand before and after the teller knows of them; two ticks for all, as above."""
+    made = [own(shared) for _ in ATTEMPTS]
+    attempts = [
+        AttemptRow(f"a2 of {run}", run, kind, time, "again", "me", NOON + timedelta(seconds=after_s), "h", cut)
+        for (run, _, _), (kind, time, after_s, cut, _) in zip(made, ATTEMPTS, strict=True)
+    ]
+    runs = [run for run, _, _ in made]
+
+    def standing() -> list[Rows]:
+        rows = ask(shared, "SELECT run_id, attempt, locked FROM attempts ORDER BY 2")
+        return [[row[1:] for row in rows if row[0] == run] for run in runs]
+
+    shared.commit([log for _, log, _ in made], attempts=attempts, remote=[heard for _, _, heard in made])
+    before = standing()
+    shared.commit([], remote=[replace(heard, revision=2, known_attempts=2) for _, _, heard in made])
+    return before, standing()
+
+
+@pytest.mark.parametrize("case", range(len(ATTEMPTS)))
+def test_an_attempt_that_its_daemon_did_not_know_of(declared: tuple[list[Rows], list[Rows]], case: int) -> None:
+    before, after = declared
+    assert before[case] == [(1, True), (2, ATTEMPTS[case][4])]
+    assert after[case] == [(1, True), (2, False)]  # then it knows
 
 
 def test_a_kernel_line_elsewhere_finds_the_run_whose_gpu_it_names(node: Callable[[str], Writer]) -> None:

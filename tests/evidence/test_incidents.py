@@ -21,7 +21,14 @@ def write(root: Path, name: str, *lines: str) -> None:
 
 
 def read(root: Path, sql: str) -> list[tuple[object, ...]]:
+    """What a daemon that reads what is new says."""
     return ask(once(root), sql)
+
+
+def also(root: Path, sql: str) -> list[tuple[object, ...]]:
+    """What it says besides: nothing was written since."""
+    (store,) = (root / ".tic").glob("*/tic.duckdb")
+    return ask(store, sql)
 
 
 def each(prefix: str, lines: list[str], suffix: str = "") -> list[str]:
@@ -44,7 +51,7 @@ def test_rays_console_copies_though_it_was_read_first(tmp_path: Path) -> None:
     for pid in (7, 8):
         write(tmp_path, RAY.format(pid=pid, end="err"), ":job_id:01000000", ":actor_name:WorkerDict", *TRACE)
     assert read(tmp_path, COPIES) == [(pid, None, False, True, True, True) for pid in (7, 8)]
-    assert read(tmp_path, "SELECT count(*), count(DISTINCT incident), max(witnesses) FROM faults") == [(4, 1, 1)]
+    assert also(tmp_path, "SELECT count(*), count(DISTINCT incident), max(witnesses) FROM faults") == [(4, 1, 1)]
 
 
 def test_torchruns_tee_copies_by_rank(tmp_path: Path) -> None:
@@ -52,7 +59,7 @@ def test_torchruns_tee_copies_by_rank(tmp_path: Path) -> None:
     write(tmp_path, TORCHRUN.format(rank=3), *each("[rank3]: ", TRACE), printed)
     write(tmp_path, "console.log", *each("[default3]:[rank3]: ", TRACE), f"[default3]:{printed}")
     assert read(tmp_path, COPIES) == [(None, 3, False, True, True, True), (None, None, False, True, True, True)]
-    assert read(tmp_path, "SELECT faults, locking_faults, first_fault_why FROM attempts") == [(2, 2, "")]
+    assert also(tmp_path, "SELECT faults, locking_faults, first_fault_why FROM attempts") == [(2, 2, "")]
 
 
 def test_another_ranks_line_in_the_console_is_its_own(tmp_path: Path) -> None:
@@ -98,7 +105,7 @@ def test_a_hundred_ranks_are_one_fault_with_its_witnesses(tmp_path: Path) -> Non
         write(tmp_path, TORCHRUN.format(rank=rank), line)
     found = read(tmp_path, "SELECT severity, rank, witnesses FROM faults WHERE witness_of IS NULL")
     assert found == [("L", 3, 99)]
-    assert read(tmp_path, "SELECT count(*), count(DISTINCT incident) FROM faults") == [(100, 1)]
+    assert also(tmp_path, "SELECT count(*), count(DISTINCT incident) FROM faults") == [(100, 1)]
 
 
 def test_one_process_says_its_fault_several_times(tmp_path: Path) -> None:
@@ -116,7 +123,7 @@ def test_one_process_says_its_fault_several_times(tmp_path: Path) -> None:
         ("vllm.worker_hit", False, False), ("cuda.illegal_address", True, False), ("vllm.core_fatal", False, True),
         ("vllm.worker_died", False, True),
     ]  # fmt: skip
-    assert read(tmp_path, "SELECT sum(witnesses) FROM faults") == [(1,)]  # EngineCore
+    assert also(tmp_path, "SELECT sum(witnesses) FROM faults") == [(1,)]  # EngineCore
 
 
 def test_faults_an_hour_apart_are_two(tmp_path: Path) -> None:
@@ -153,7 +160,7 @@ def test_the_end_of_a_process_is_no_first_fault_for_having_a_stamp(tmp_path: Pat
     shown = (
         "SELECT f.kind, len(a.first_fault_candidates) FROM attempts a JOIN faults f ON f.rec_id = a.first_fault_rec_id"
     )
-    assert read(tmp_path, shown) == [("cuda.illegal_address", 2)]
+    assert also(tmp_path, shown) == [("cuda.illegal_address", 2)]
 
 
 def rooted_apart(tmp_path: Path, forwarded: list[str]) -> Path:
