@@ -26,9 +26,16 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.app
 demo: $(VENV)/.app
 	@$(BIN)/tic-tui demo
 
-test: $(VENV)/.dev check
-	$(BIN)/python -m pytest -n 4 --dist worksteal
-	@$(MAKE) --no-print-directory wheel-test
+# Types and the wheel take one core, and the wheel's demo waits most of its time: they run beside the tests, and what they
+# say is told after them. Either's failure is a failure.
+test: $(VENV)/.dev
+	@said=$$(mktemp); $(MAKE) --no-print-directory check wheel-test >$$said 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null; rm -f $$said' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/python -m pytest -n 4 --dist worksteal; tests=$$?; \
+	wait $$beside; checks=$$?; cat $$said; \
+	[ $$tests = 0 ] || echo "the tests failed; what they said stands above"; \
+	[ $$checks = 0 ] || echo "the types, the import contracts or the wheel failed; what they said stands above"; \
+	exit $$((tests > checks ? tests : checks))
 
 $(VENV)/.peers: $(VENV)/.dev
 	@$(PIP) --extra-index-url https://download.pytorch.org/whl/cpu --editable '.[dev,peers]'
