@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.evidence.judge import Goal, Standing
-from tic_daemon.output import printable, say
+from tic_daemon.output import printable, printable_json, say
 
 if TYPE_CHECKING:
     from tic_daemon.compare.comparison import Comparison
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
         why = error.strerror or str(error)
         raise CompareError(f"the report cannot be written: {why}", "name another place with --report") from error
     if args.json:
-        say(printable(reporting.dumped(found)).rstrip("\n"))
+        say(printable_json(reporting.dumped(found)).rstrip("\n"))
     else:
         say(printable(f"{reporting.text(found)}\n{reporting.record(found, report)}"))
     return int(found.verdict.exit_code)
@@ -125,7 +125,7 @@ def _traces(args: argparse.Namespace) -> int:
     body = json.dumps(trace_report.as_json(found, str(args.a), str(args.b)), indent=1, ensure_ascii=False)
     if args.report is not None:
         _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
-    say(printable(body if args.json else trace_report.text(found, str(args.a), str(args.b))))
+    say(printable_json(body) if args.json else printable(trace_report.text(found, str(args.a), str(args.b))))
     return int(trace_report.exit_code(found))
 
 
@@ -137,7 +137,7 @@ def _scores(args: argparse.Namespace) -> int:
     body = json.dumps({"a": str(args.a), "b": str(args.b), **asdict(found)}, indent=1, ensure_ascii=False)
     if args.report is not None:
         _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
-    say(printable(body if args.json else scores.text(found, str(args.a), str(args.b))))
+    say(printable_json(body) if args.json else printable(scores.text(found, str(args.a), str(args.b))))
     return int(ExitCode.INVALID if found.unfit or not found.problems else ExitCode.INCONCLUSIVE)
 
 

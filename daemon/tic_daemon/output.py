@@ -24,6 +24,19 @@ def printable(text: str) -> str:
     return _UNSAFE.sub(lambda match: ascii(match.group())[1:-1], text)
 
 
+def printable_json(text: str) -> str:
+    r"""JSON text with every such character within its strings as JSON's escape: the same JSON for whoever reads it.
+
+    `printable` writes `\x7f` and `\U000e0041`, which JSON does not know.
+    """
+    return _UNSAFE.sub(lambda match: _units(match.group()), text)
+
+
+def _units(char: str) -> str:
+    raw = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{raw[at]:02x}{raw[at + 1]:02x}" for at in range(0, len(raw), 2))
+
+
 def one_line(text: str) -> str:
     r"""The same of what must not begin a line of its own: a newline is shown as `\n`."""
     return printable(text).replace("\n", "\\n")

@@ -19,8 +19,11 @@ from hypothesis import strategies as st
 from tests.compare.ptfile import T, f32, mask, write
 from tests.compare.test_figures import RESULTS, pairs
 from tic_daemon import cli
+from tic_daemon.compare.align import ids
 from tic_daemon.compare.comparison import Declared, compare
 from tic_daemon.compare.criteria import METRICS
+from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.reading import token_file
 from tic_daemon.compare.reporting import dumped, record, text
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.labels import Label
@@ -322,9 +325,31 @@ def test_four_samples_that_are_repeated_are_four() -> None:
     values = {name: (f32(-1, -2), mask(1, 1)) for name in names}
     a, b = sides(values, values)
     tokens = {name: ([1], [2, 3 + number % 4]) for number, name in enumerate(names)}
-    for ids, independent in ((tokens, 4), ({**tokens, "r0": ([9], [2, 3])}, 5)):
-        found = compare(a, b, Declared(tokens=write(Path("t.pt"), ids)))
+    for told, independent in ((tokens, 4), ({**tokens, "r0": ([9], [2, 3])}, 5)):
+        found = compare(a, b, Declared(tokens=write(Path("t.pt"), told)))
         assert (len(found.alignment.requests), found.alignment.independent) == (32, independent)
+
+
+def token_file_of(own: T) -> list[int]:
+    """The ids of a file of tokens as they are compared."""
+    with Opened(write(Path("t.pt"), {"r": (T(np.array([1], np.int64), "int64"), own)})) as file:
+        return [int(one) for one in ids(token_file(file)["r"][1])]
+
+
+def test_prompts_and_responses_are_told_apart_and_ids_keep_their_size() -> None:
+    """What is independent: the same ids cut elsewhere, and ids that only differ above 32 bits, are others."""
+    a, b = sides(*({name: (f32(value, value), mask(1, 1)) for name in "rst"} for value in (-1, -2)))
+    for told, independent in (
+        ({"r": ([1], [2, 3]), "s": ([1], [2, 3]), "t": ([1], [2, 3])}, 1),
+        ({"r": ([1], [2, 3]), "s": ([1], [2, 3 + (1 << 32)]), "t": ([1 << 40], [2, 3])}, 3),
+    ):
+        assert compare(a, b, Declared(tokens=write(Path("t.pt"), told))).alignment.independent == independent, told
+    a, b = sides(*({"r": (f32(own, own), mask(1, 1)), "s": (f32(own), mask(1))} for own in (-1, -2)))
+    cut = write(Path("t.pt"), {"r": ([1], [2, 3]), "s": ([1, 2], [3])})
+    assert compare(a, b, Declared(tokens=cut)).alignment.independent == 2
+    wide = T(np.array([2**32 - 1, 3], np.uint32), "uint32"), T(np.array([-1, 3], np.int64), "int64")
+    held = [token_file_of(one) for one in wide]
+    assert held == [[2**32 - 1, 3], [-1, 3]], "unsigned ids have no sign"
 
 
 def test_equal_tokens_do_not_outweigh_manifests_that_name_different_inputs() -> None:
@@ -434,6 +459,15 @@ def _at() -> Any:
 
 def test_metrics_are_of_the_closed_list() -> None:
     assert set(METRICS) - {"p50", "p95", "p99"} < records.METRICS
+
+
+def test_json_stays_json_whatever_a_name_holds() -> None:
+    """DEL, C1, a soft hyphen and tag characters may stand raw in JSON and must not in a terminal."""
+    names = ["a\x7f", "b\x85", "c\u00ad", "d\U000e0041", "e\u202e", "f\x1b[2J", "g\n", "h\u2028"]
+    a, b = sides(*({name: (f32(value), mask(1)) for name in names} for value in (-1, -2)))
+    _code, out, _errors = run(a, b, "--json", "--no-report")
+    assert [row["request"] for row in json.loads(out)["observed"]["sequences"]] == sorted(names)
+    assert all(char.isprintable() or char == "\n" for char in out)
 
 
 def test_a_hostile_name_moves_no_cursor() -> None:

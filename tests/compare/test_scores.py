@@ -29,6 +29,14 @@ def test_the_same_mean_may_hide_other_problems(tmp_path: Path) -> None:
     assert found.p_value == 1 and found.largest == (("p2", 1, 0), ("p3", 0, 1))
 
 
+def test_scores_against_themselves_show_nothing(tmp_path: Path) -> None:
+    a = _file(tmp_path / "a.jsonl", {"p1": 1})
+    (tmp_path / "b.jsonl").symlink_to(a)
+    for other in (a, tmp_path / "b.jsonl"):
+        assert compare_scores(a, other).unfit == (f"self-comparison: {a} and {other} are one file",)
+        assert run(a, other)[0] == 11
+
+
 @pytest.mark.parametrize(
     ("only_a", "only_b", "p"),
     [
@@ -66,6 +74,6 @@ def test_what_cannot_be_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     code, out, _errors = run(a, _file(Path("e.jsonl"), {"p": 0, "q": 0}))
     assert code == 12 and "1 of 2 problems have another score" in out and "p: 1 and 0" in out
     assert run(a, again)[0] == 11
-    code, out, _errors = run(a, a, "--json")
+    code, out, _errors = run(a, _file(Path("f.jsonl"), {"p": 1, "q": 0}), "--json")
     assert json.loads(out)["same"] == 2
     assert run(a)[0] == 2

@@ -49,6 +49,33 @@ def test_equal_traces(tmp_path: Path) -> None:
     assert (found.unfit, found.probes, found.requests, found.first, found.differences) == ((), 10, 2, None, ())
 
 
+def test_a_trace_against_itself_shows_nothing(tmp_path: Path) -> None:
+    a, b = _trace(tmp_path / "a.jsonl"), _trace(tmp_path / "b.jsonl")
+    (tmp_path / "link.jsonl").symlink_to(a)
+    (tmp_path / "hard.jsonl").hardlink_to(a)
+    for other in (a, tmp_path / "link.jsonl", tmp_path / "hard.jsonl"):
+        assert "self-comparison" in compare_traces(a, other).unfit[0]
+    assert run(a, a)[0] == 11
+    assert "no whole receipt of both sides" in run(a, b)[1], "equal files alone are no agreement of two"
+    receipts = [{"host": "h", "pid": pid, "produced_at": "2026-01-01T00:00:00+00:00", "command": "c"} for pid in (1, 2)]
+    for second, words in (
+        (receipts[0], ("self-comparison: both sides have one producer's receipt",)),
+        (receipts[1], ()),
+    ):
+        for path, receipt in ((a, receipts[0]), (b, second)):
+            path.with_name(f"{path.name}.meta.json").write_text(json.dumps({"producer": receipt}))
+        assert compare_traces(a, b).unfit == words
+    assert "no whole receipt" not in run(a, b)[1]
+    a.with_name("a.jsonl.meta.json").write_text(json.dumps({"bypass": "bypass_mode"}))
+    assert "bypass_mode" in compare_traces(a, b).unfit[0]
+
+
+def test_a_trace_may_begin_with_a_blank_line(tmp_path: Path) -> None:
+    a, b = _trace(tmp_path / "a.jsonl"), _trace(tmp_path / "b.jsonl")
+    b.write_text(f"\n{b.read_text()}")
+    assert run(a, b)[0] == 12
+
+
 def test_the_first_difference_in_execution_order(tmp_path: Path) -> None:
     """q differs from the router on (order 21), p from its attention on (order 10): p's comes first."""
     b = {

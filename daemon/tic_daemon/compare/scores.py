@@ -64,7 +64,9 @@ def compare_scores(a: Path, b: Path) -> ScoreComparison:
         (first, twice_a), (second, twice_b) = (_read(file) for file in files)
         for file in files:
             file.unchanged()
-    unfit = [f"side A: {word}" for word in twice_a] + [f"side B: {word}" for word in twice_b]
+        one_file = len({(file.stat.st_dev, file.stat.st_ino) for file in files}) == 1
+    unfit = [f"self-comparison: {a} and {b} are one file"] if one_file else []
+    unfit += [f"side A: {word}" for word in twice_a] + [f"side B: {word}" for word in twice_b]
     for side, own, other in (("B", first, second), ("A", second, first)):
         lacking = [problem for problem in own if problem not in other]
         if lacking:

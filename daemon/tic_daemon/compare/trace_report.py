@@ -54,6 +54,8 @@ def not_proven(found: TraceComparison) -> list[str]:
         words.append("whether the operator at the first difference had equal inputs")
     if not found.of_bits:
         words.append("bits: not all tensors are there in their own type")
+    if found.first is None and not found.unfit and any(claim.receipt is None for claim in found.said):
+        words.append("that two producers made what agrees: no whole receipt of both sides")
     return [*words, "what happens under a replayed graph: hooks run at capture"]
 
 

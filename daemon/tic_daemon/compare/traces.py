@@ -103,6 +103,7 @@ def compared(a: Trace, b: Trace, manifests: Mapping[str, Path] | None = None) ->
         for name, side, claim in zip("AB", (a, b), said, strict=True)
         for word in (*side.refused, *claim.gaps, *captured(claim))
     ]
+    unfit += _itself(a, b, said)
     unfit = unfit or _unfit(one, other, by_key)
     requests = {probe.key[0] for probe in one}
     own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes), said
@@ -135,14 +136,30 @@ def compared(a: Trace, b: Trace, manifests: Mapping[str, Path] | None = None) ->
     return TraceComparison((), len(one), len(requests), first, last_equal, tuple(found), *own)
 
 
+def _itself(a: Trace, b: Trace, said: tuple[Claims, ...]) -> list[str]:
+    """Why both traces are one: a file, a process' one act of producing, or an option. It agrees with itself."""
+    first, second = said
+    paths = Path(a.path), Path(b.path)
+    if all(path.exists() for path in paths) and paths[0].samefile(paths[1]):
+        return [f"self-comparison: {a.path} and {b.path} are one thing"]
+    if first.receipt is not None and first.receipt == second.receipt:
+        return ["self-comparison: both sides have one producer's receipt"]
+    bypass = first.bypass or second.bypass
+    return [f"self-comparison: with {bypass} both sides are one thing"] if bypass else []
+
+
 def _unfit(one: tuple[Probe, ...], other: tuple[Probe, ...], by_key: Mapping[Key, Probe]) -> list[str]:
     own = {probe.key for probe in one}
     missing = [f"side B lacks probe {probe.key}" for probe in one if probe.key not in by_key]
     missing += [f"side A lacks probe {probe.key}" for probe in other if probe.key not in own]
     if missing:
         return missing[:NAMED] + ([f"and {len(missing) - NAMED} more"] if len(missing) > NAMED else [])
-    for request in dict.fromkeys(probe.key[0] for probe in one):
-        first, second = ([probe.key[1:] for probe in side if probe.key[0] == request] for side in (one, other))
+    orders: tuple[dict[str, list[tuple[str, str]]], ...] = {}, {}
+    for side, order in zip((one, other), orders, strict=True):
+        for probe in side:
+            order.setdefault(probe.key[0], []).append(probe.key[1:])
+    for request, first in orders[0].items():
+        second = orders[1][request]
         place = next((place for place, pair in enumerate(zip(first, second, strict=True)) if pair[0] != pair[1]), None)
         if place is not None:
             return [f"{request!r}: probe {place} is {first[place]} in A and {second[place]} in B: another order"]
