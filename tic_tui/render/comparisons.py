@@ -253,10 +253,8 @@ def board(one: Board | None, step: int | None, width: int, glyphs: Glyphs, *, re
     head.add_if_fits("  step unknown" if step is None else f"  of step {step}", "dim")
     none = "no comparison of this step is of a control group" if read else "not read yet"
     if one is None:
-        return [
-            head.line(),
-            Builder(width, glyphs).add(f"  {none}", "dim").line(),
-        ]
+        said = textwrap.wrap(none, max(8, width - 3))
+        return [head.line(), *(Builder(width, glyphs).add(f"  {part}", "dim").line() for part in said)]
     head.add_if_fits(f", {some(one.comparisons, 'comparison')}", "dim")
     lines = [head.line()]
     for field, name in _GROUPS:

@@ -162,6 +162,7 @@ class ComparisonScreen(_Within):
         else:
             order = "worst first" if self.worst else "by request"
             said = f"{count(within.total)}, {order} ({key} turns)"
+        said += self._other("all numbers")
         head = chrome.panel_head(
             "probes" if self.trace else "sequences", said, width, app.glyphs, focused=self.focused is within
         )
@@ -178,6 +179,12 @@ class ComparisonScreen(_Within):
             legend if within.row_count else [Builder(width, app.glyphs).add(f"  {self._nothing(view)}", "dim").line()]
         )
 
+    def _other(self, name: str) -> str:
+        """Where there is room for one panel alone: which key shows the other."""
+        if self.size.width >= 120 or self.size.height >= 30:
+            return ""
+        return f"; {bindings.shown(tic_app(self).keymap.find('next_panel').keys[0])} {name}"
+
     def _nothing(self, view: ComparisonView | None) -> str:
         if view is None:
             return self.unread()
@@ -190,7 +197,8 @@ class ComparisonScreen(_Within):
         if not self.query_one("#side").display:
             return
         width, glyphs = side.size.width or self.size.width, tic_app(self).glyphs
-        side.paint([chrome.panel_head("all of it", "", width, glyphs, focused=self.focused is self.numbers)])
+        other = self._other("probes" if self.trace else "sequences").removeprefix("; ")
+        side.paint([chrome.panel_head("all of it", other, width, glyphs, focused=self.focused is self.numbers)])
         self.numbers.show(lambda cells: self._detail(view, cells))
 
     def _detail(self, view: ComparisonView | None, width: int) -> list[Line]:
