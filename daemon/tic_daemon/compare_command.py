@@ -6,14 +6,13 @@ Prints the summary and a `[mismatch]` record, writes a report, and ends with the
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tic_daemon.errors import CompareError
-from tic_daemon.evidence.exit_codes import ExitCode
 from tic_daemon.evidence.judge import Goal, Standing
 from tic_daemon.output import printable, printable_json, say
 
@@ -103,13 +102,10 @@ def run(args: argparse.Namespace) -> int:
     if args.at is not None:
         found = judged_again(found, *_standing(args.at, found))
     try:
-        report = "" if args.no_report else str(_write(args.report, found))
-    except (OSError, CompareError) as error:
+        report = "" if args.no_report else str(_written(args.report, found.id, reporting.dumped(found)))
+    except CompareError:
         say(printable(reporting.text(found)))  # the work is done: only its file is missing
-        if isinstance(error, CompareError):
-            raise
-        why = error.strerror or str(error)
-        raise CompareError(f"the report cannot be written: {why}", "name another place with --report") from error
+        raise
     if args.json:
         say(printable_json(reporting.dumped(found)).rstrip("\n"))
     else:
@@ -121,24 +117,31 @@ def _traces(args: argparse.Namespace) -> int:
     """Two layer traces: a diagnosis, without verdict and record."""
     from tic_daemon.compare import trace_report, traces  # noqa: PLC0415  it loads numpy
 
-    found = traces.compare_traces(args.a, args.b)
-    body = json.dumps(trace_report.as_json(found, str(args.a), str(args.b)), indent=1, ensure_ascii=False)
-    if args.report is not None:
-        _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
-    say(printable_json(body) if args.json else printable(trace_report.text(found, str(args.a), str(args.b))))
+    found, sides = traces.compare_traces(args.a, args.b), (str(args.a), str(args.b))
+    _tell(args, trace_report.as_json(found, *sides), trace_report.text(found, *sides))
     return int(trace_report.exit_code(found))
 
 
 def _scores(args: argparse.Namespace) -> int:
     """Two files of scored problems: pairs, without verdict and record."""
-    from tic_daemon.compare import scores  # noqa: PLC0415  it loads numpy
+    from tic_daemon.compare import score_report, scores  # noqa: PLC0415  it loads numpy
 
-    found = scores.compare_scores(args.a, args.b)
-    body = json.dumps({"a": str(args.a), "b": str(args.b), **asdict(found)}, indent=1, ensure_ascii=False)
-    if args.report is not None:
-        _new(args.report, f"{body}\n".encode("utf-8", "backslashreplace"))
-    say(printable_json(body) if args.json else printable(scores.text(found, str(args.a), str(args.b))))
-    return int(ExitCode.INVALID if found.unfit or not found.problems else ExitCode.INCONCLUSIVE)
+    found, sides = scores.compare_scores(args.a, args.b), (str(args.a), str(args.b))
+    _tell(args, score_report.as_json(found, *sides), score_report.text(found, *sides))
+    return int(score_report.exit_code(found))
+
+
+def _tell(args: argparse.Namespace, report: dict[str, Any], summary: str) -> None:
+    """Prints and writes the report of what has no verdict.
+
+    Raises:
+        CompareError: it cannot be written.
+    """
+    body = json.dumps(report, indent=1, ensure_ascii=False)
+    name = hashlib.sha256(body.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    say(printable_json(body) if args.json else printable(summary))
+    if not args.no_report:
+        _written(args.report, name, f"{body}\n")
 
 
 def _standing(at: str, found: Comparison) -> tuple[Standing, str, str, str]:
@@ -172,23 +175,29 @@ def _standing(at: str, found: Comparison) -> tuple[Standing, str, str, str]:
         reader.close()
 
 
-def _write(path: Path | None, found: Comparison) -> Path:
-    """Write the report; nothing that is there is ever overwritten."""
-    from tic_daemon.compare.reporting import dumped  # noqa: PLC0415  it loads numpy
+def _written(path: Path | None, name: str, report: str) -> Path:
+    """Writes a report. Raises CompareError: it cannot be written."""
+    try:
+        return _write(path, name, report.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CompareError(f"the report cannot be written: {why}", "name another place with --report") from error
 
-    body = dumped(found).encode("utf-8", "backslashreplace")
+
+def _write(path: Path | None, name: str, body: bytes) -> Path:
+    """Write the report; nothing that is there is ever overwritten."""
     if path is not None:
         return _new(path, body)
     folder = Path(REPORTS)
     folder.mkdir(exist_ok=True)
     for copy in range(1, _COPIES):
-        place = folder / (f"{found.id}.json" if copy == 1 else f"{found.id}-{copy}.json")
+        place = folder / (f"{name}.json" if copy == 1 else f"{name}-{copy}.json")
         try:
             _create(place, body)
         except FileExistsError:
             continue
         return place
-    raise CompareError(f"{folder} holds {_COPIES} reports of {found.id}", "name another place with --report")
+    raise CompareError(f"{folder} holds {_COPIES} reports of {name}", "name another place with --report")
 
 
 def _new(path: Path, body: bytes) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,12 @@ import pytest
 from tests.compare.test_command import run
 from tic_daemon.compare.scores import compare_scores, mcnemar
 from tic_daemon.errors import CompareError
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports go to the working directory."""
+    monkeypatch.chdir(tmp_path)
 
 
 def _file(path: Path, scores: dict[Any, Any], *more: dict[str, Any]) -> Path:
@@ -74,6 +81,20 @@ def test_what_cannot_be_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     code, out, _errors = run(a, _file(Path("e.jsonl"), {"p": 0, "q": 0}))
     assert code == 12 and "1 of 2 problems have another score" in out and "p: 1 and 0" in out
     assert run(a, again)[0] == 11
-    code, out, _errors = run(a, _file(Path("f.jsonl"), {"p": 1, "q": 0}), "--json")
-    assert json.loads(out)["same"] == 2
+    before = set(Path("tic-reports").iterdir())
+    code, out, _errors = run(a, Path("e.jsonl"), "--json")
+    whole = json.loads(out)
+    assert whole.keys() == {"identity", "observed", "controls_proved", "not_yet_proven", "next_step"}
+    assert whole["observed"]["same"] == 1 and whole["controls_proved"] == [
+        "both sides have the same 2 problems, each once"
+    ]
+    assert whole["identity"]["b"] == {
+        "path": "e.jsonl",
+        "sha256": hashlib.sha256(Path("e.jsonl").read_bytes()).hexdigest(),
+    }
+    (kept,) = set(Path("tic-reports").iterdir()) - before
+    assert json.loads(kept.read_text()) == whole, "written by itself, and the report of the first call stays"
+    assert kept.name.removesuffix("-2.json") in {path.stem for path in before}
+    code, out, _errors = run(a, _file(Path("f.jsonl"), {"p": 1, "q": 0}), "--json", "--no-report")
+    assert json.loads(out)["observed"]["same"] == 2 and "equal results" in json.loads(out)["next_step"]
     assert run(a)[0] == 2

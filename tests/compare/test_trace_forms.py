@@ -27,6 +27,12 @@ from tic_daemon.compare.traces import compare_traces, compared
 from tic_daemon.errors import CompareError
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports go to the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 def _f(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
@@ -343,7 +349,7 @@ def test_msprobes_checksums_show_a_difference_and_prove_no_equality(tmp_path: Pa
     assert (
         other.first == ("dump", "Functional.linear.0.forward.output.0", "all") and other.differences[0].figures is None
     )
-    code, out, _errors = run(a, b)
+    code, out, _errors = run(a, b, "--no-report")
     assert code == 12 and "no claim on bits" in out and "bit for bit" not in out
 
 
@@ -383,7 +389,7 @@ def test_a_keyed_trace_measures_the_tensors_that_were_saved(tmp_path: Path) -> N
     found = compare_traces(a, b)
     assert found.first == ("step7/p2__s3", "layer2.attn.out", "tokens=0:4") and found.readers == ("keyed", "keyed")
     assert found.differences[0].figures is not None and found.differences[0].figures.max_abs == pytest.approx(1)
-    code, out, _errors = run(a, b)
+    code, out, _errors = run(a, b, "--no-report")
     assert code == 12 and "layer2.attn.out" in out
     write(b / file_name(("step7/p2__s3", "layer2.attn.out", "tokens=0:4")), T(_f(4, seed=9), "float32"))
     write(b / "x__y__z.pt", T(_f(4), "float32"))
@@ -426,7 +432,7 @@ def test_a_tensor_that_changed_after_it_was_hashed_is_not_measured(tmp_path: Pat
 
 def test_the_command_takes_directories(tmp_path: Path) -> None:
     a, b = _forward(tmp_path / "a"), _forward(tmp_path / "b", "0.mlp_output")
-    code, out, _errors = run(a, b)
+    code, out, _errors = run(a, b, "--no-report")
     assert code == 12 and "first difference at step=0 layer0.mlp_output all" in out and "sglang-dumper, native" in out
     (tmp_path / "empty").mkdir()
     code, _out, errors = run(tmp_path / "empty", b)

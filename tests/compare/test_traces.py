@@ -24,6 +24,12 @@ from tic_daemon.errors import CompareError
 BOUNDARIES = ("embed", "layer0.attn.out", "layer0.router", "layer0.mlp.out", "final.logits")
 
 
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports go to the working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 def _line(request: str, boundary: str, order: int, content: str, **more: Any) -> dict[str, Any]:
     return {
         "request": request, "boundary": boundary, "slice": "tokens=0:4", "order": order, "shape": [4, 8], "dtype": "bfloat16",
@@ -243,6 +249,17 @@ def test_the_command_knows_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     whole = json.loads(out)
     assert whole.keys() == {"identity", "observed", "controls_proved", "not_yet_proven", "next_step"}
     assert json.loads(Path("r.json").read_text()) == whole
+    (kept,) = Path("tic-reports").iterdir()
+    assert json.loads(kept.read_text()) == whole, "as the first call wrote it without being asked"
+    assert [whole["identity"][side] for side in "ab"] == [
+        {
+            "path": str(path),
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "manifest": None,
+            "manifest_sha256": None,
+        }
+        for path in (a, b)
+    ]
     b.write_text("\n".join(b.read_text().splitlines()[1:]))
     assert run(a, b)[0] == 11
     code, _out, errors = run(a)

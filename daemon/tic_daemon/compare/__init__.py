@@ -10,7 +10,7 @@
     parquetfile.py  miles' parquet columns
     frameworks.py   what prime-rl, NeMo-RL, slime and miles write
     reading.py      which reader takes a file
-    manifests.py    what manifests and receipts say of a file
+    said.py, manifests.py   what manifests and receipts say of a file
     align.py        whether two sides may be held against each other at all
     exact.py        exact sums and quantiles, in any order and in pieces
     blocks.py       whole sequences, some at a time
@@ -29,7 +29,7 @@
     probes.py, trace_reading.py   layer traces: value types, and which reader takes one
     sglang.py, msprobe.py, keyed.py   traces as frameworks and hooks write them
     traces.py, trace_report.py    layer traces: the first boundary that differs
-    scores.py       scored problems of two sides, pair by pair
+    scores.py, score_report.py    scored problems of two sides, pair by pair
 
 The judge is `tic_daemon.evidence.judge`. Nothing here knows of a store or of a screen, and torch is never needed.
 """

@@ -62,6 +62,11 @@ class Trace:
     sha256: str = ""
     size: int = 0
 
+    @property
+    def content(self) -> str:
+        """SHA-256 of the file; of a directory the hash over its probes' hashes."""
+        return self.sha256 or hashlib.sha256("".join(probe.sha256 for probe in self.probes).encode()).hexdigest()
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import comb, isfinite
 from pathlib import Path
@@ -36,6 +36,7 @@ class ScoreComparison:
         mean_a, mean_b: of all problems. difference: mean_b - mean_a. changed: mean of abs(b - a).
         p_value: of McNemar's exact test, None unless all scores are 0 or 1.
         largest: problems that changed most, with both scores, up to NAMED.
+        sha256: of both files.
     """
 
     unfit: tuple[str, ...]
@@ -51,6 +52,7 @@ class ScoreComparison:
     changed: float | None
     p_value: float | None
     largest: tuple[tuple[str, float, float], ...]
+    sha256: tuple[str, str] = ("", "")
 
 
 def compare_scores(a: Path, b: Path) -> ScoreComparison:
@@ -62,6 +64,7 @@ def compare_scores(a: Path, b: Path) -> ScoreComparison:
     with ExitStack() as stack:
         files = [stack.enter_context(Opened(path)) for path in (a, b)]
         (first, twice_a), (second, twice_b) = (_read(file) for file in files)
+        hashes = files[0].sha256(), files[1].sha256()
         for file in files:
             file.unchanged()
         one_file = len({(file.stat.st_dev, file.stat.st_ino) for file in files}) == 1
@@ -74,8 +77,8 @@ def compare_scores(a: Path, b: Path) -> ScoreComparison:
             unfit.append(f"side {side} lacks {', '.join(map(repr, lacking[:NAMED]))}{more}")
     nothing = (None,) * 9
     if unfit or not first:
-        return ScoreComparison(tuple(unfit), len(first), 0, *nothing, ())
-    return _paired(first, second)
+        return ScoreComparison(tuple(unfit), len(first), 0, *nothing, (), hashes)
+    return replace(_paired(first, second), sha256=hashes)
 
 
 def _read(file: Opened) -> tuple[dict[str, Fraction], list[str]]:
@@ -125,27 +128,3 @@ def mcnemar(only_a: int, only_b: int) -> float:
     n, low = only_a + only_b, min(only_a, only_b)
     tail = Fraction(sum(comb(n, k) for k in range(low + 1)), 1 << n)
     return float(min(Fraction(1), 2 * tail))
-
-
-def text(found: ScoreComparison, a: str, b: str) -> str:
-    """The summary for a person."""
-    if found.unfit:
-        lines = [f"INVALID: {found.unfit[0]}", *(f"  {word}" for word in found.unfit[1:])]
-    elif not found.problems:
-        lines = ["VACUOUS: no problem"]
-    else:
-        lines = [
-            f"inconclusive: {found.problems - found.same} of {found.problems} problems have another score (no verdict)",
-            f"A  {a}",
-            f"B  {b}",
-            f"  mean {found.mean_a:.6g} and {found.mean_b:.6g}, difference {found.difference:+.6g}, "
-            f"mean change {found.changed:.6g}",
-        ]
-        if found.p_value is not None:
-            lines.append(
-                f"  right on both {found.both}, on A alone {found.only_a}, on B alone {found.only_b}, on none "
-                f"{found.neither}; McNemar's exact p {found.p_value:.4g}"
-            )
-        lines += [f"  {problem}: {one:.6g} and {other:.6g}" for problem, one, other in found.largest]
-        lines.append("not yet proven: same prompts, template, seed, limits and scorer, and that nothing was retried")
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)

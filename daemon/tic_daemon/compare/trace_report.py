@@ -31,9 +31,20 @@ def verdict(found: TraceComparison) -> str:
 
 def as_json(found: TraceComparison, a: str, b: str) -> dict[str, Any]:
     """The report as one JSON object."""
+    observed = asdict(found)
+    sides = {
+        name: {
+            "path": path,
+            "sha256": sha256,
+            "manifest": claim.source or None,
+            "manifest_sha256": claim.digest or None,
+        }
+        for name, path, sha256, claim in zip("ab", (a, b), observed.pop("sha256"), found.said, strict=True)
+    }
+    del observed["said"]
     return {
-        "identity": {"kind": "trace", "a": a, "b": b, "verdict": verdict(found), "exit_code": int(exit_code(found))},
-        "observed": {**asdict(found), "differences": [asdict(one) for one in found.differences]},
+        "identity": {"kind": "trace", **sides, "verdict": verdict(found), "exit_code": int(exit_code(found))},
+        "observed": observed,
         "controls_proved": proved(found),
         "not_yet_proven": not_proven(found),
         "next_step": next_step(found),

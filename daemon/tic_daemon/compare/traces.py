@@ -57,7 +57,8 @@ class TraceComparison:
         probes: of each side. requests: distinct ones.
         first: the first that differs in execution order. last_equal: the last that agrees before it, of its request.
         differences: all that differ, in order; the first MEASURED of them with figures where tensors are there.
-        readers, provenance, notes: of both sides, as of a `Trace`. said: by their manifests.
+        readers, provenance, notes: of both sides, as of a `Trace`. said: by their manifests. sha256: their
+            contents.
     """
 
     unfit: tuple[str, ...]
@@ -70,6 +71,7 @@ class TraceComparison:
     provenance: tuple[str, str] = ("native", "native")
     notes: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     said: tuple[Claims, ...] = ()
+    sha256: tuple[str, str] = ("", "")
 
     @property
     def of_bits(self) -> bool:
@@ -106,7 +108,7 @@ def compared(a: Trace, b: Trace, manifests: Mapping[str, Path] | None = None) ->
     unfit += _itself(a, b, said)
     unfit = unfit or _unfit(one, other, by_key)
     requests = {probe.key[0] for probe in one}
-    own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes), said
+    own = (a.reader, b.reader), (a.provenance, b.provenance), (a.notes, b.notes), said, (a.content, b.content)
     if unfit:
         return TraceComparison(tuple(unfit), len(one), len(requests), None, None, (), *own)
     found: list[Difference] = []

@@ -8,7 +8,6 @@ how it is judged is `tic_daemon.compare`, as in `tic-daemon compare`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -20,8 +19,6 @@ from tic_daemon.compare import reporting, trace_report, traces
 from tic_daemon.compare.align import Alignment
 from tic_daemon.compare.comparison import compare, judged_again
 from tic_daemon.compare.figures import Figures
-from tic_daemon.compare.opened import Opened
-from tic_daemon.compare.probes import Trace
 from tic_daemon.compare.reading import TraceFound
 from tic_daemon.compare.sides import Side
 from tic_daemon.compare.trace_reading import read_trace
@@ -107,9 +104,9 @@ def compare_pair(asked: Asked, ask: Standings, tell: Callable[[int, int | None],
 def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
     """Two layer traces: a diagnosis without a verdict."""
     one, other = (read_trace(Path(path)) for path in (asked.pair.a, asked.pair.b))
-    files = [_file(own) for own in (one, other)]
-    for own, (sha256, _size) in zip((one, other), files, strict=True):
-        _verified(asked, own.path, sha256)
+    files = [(own.content, own.size if own.sha256 else None) for own in (one, other)]
+    for own in (one, other):
+        _verified(asked, own.path, own.content)
     found = traces.compared(one, other, {path: Path(named) for path, named in asked.manifests.items()})
     _as_said(asked, {own.path: claim.said for own, claim in zip((one, other), found.said, strict=True)})
     sides = produced(None, asked.pair.a), produced(None, asked.pair.b)
@@ -118,15 +115,6 @@ def _traces(asked: Asked, ask: Standings, began: float) -> Rows:
     report = _report(asked, f"{body}\n")
     row = rows.trace(asked, found, (one, other), files, sides, standing, report, time.monotonic() - began)
     return row, [*rows.trace_beside(asked, found), *rows.boundaries(asked.id, found, one.probes, other.probes)]
-
-
-def _file(trace: Trace) -> tuple[str, int | None]:
-    """SHA-256 and bytes of a trace's file; of a directory the hash over its probes' hashes."""
-    path = Path(trace.path)
-    if path.is_dir():
-        return hashlib.sha256("".join(probe.sha256 for probe in trace.probes).encode()).hexdigest(), None
-    with Opened(path) as file:
-        return file.sha256(), file.size
 
 
 def _verified(asked: Asked, path: str, sha256: str) -> None:
