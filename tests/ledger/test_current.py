@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from tests.examples import examples
 from tests.ledger import oracle
 from tests.ledger.made import SHOWN, sha
 from tests.store.samples import source
@@ -230,17 +231,17 @@ class Ledger(RuleBasedStateMachine):
         con.close()
 
 
-def ask(writer: Writer, examples: int, steps: int) -> None:
+def ask(writer: Writer, histories: int, steps: int) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         lambda: Ledger(writer),
         settings=settings(
-            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=histories, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
 
 
 def test_random_histories(writer: Writer) -> None:
-    ask(writer, 8, 16)
+    ask(writer, examples(12), 16)
 
 
 @pytest.mark.slow
