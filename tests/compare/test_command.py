@@ -375,6 +375,33 @@ def test_equal_tokens_do_not_outweigh_manifests_that_name_different_inputs() -> 
     assert "inputs differ" in report(a, b)["identity"]["verdict"]["reason"], "also beside others"
 
 
+def test_numbers_above_0_are_no_log_probabilities() -> None:
+    """Rounding of log_softmax leaves up to 1e-6; anything above is another number, a probability of 0.3 too."""
+    for value, words in (
+        (9e-7, ""),
+        (2e-6, "are above 0"),
+        (0.3, "the largest 0.3: no log-probabilities"),
+        (7, "above 0"),
+    ):
+        for one, other in ((value, -1), (-1, value)):
+            found = compare(*sides({"r": (f32(-2, one), mask(1, 1))}, {"r": (f32(-2, other), mask(1, 1))}))
+            assert (found.verdict.rule == 2) == bool(words) and words in found.verdict.reason, (one, other)
+    masked = compare(*sides({"r": (f32(-2, 0.3), mask(1, 0))}, {"r": (f32(-2, 0.3), mask(1, 0))}))
+    assert masked.verdict.rule != 2, "what does not count says nothing"
+
+
+def test_a_path_that_one_side_took_was_taken() -> None:
+    """A path of the engine alone is one: neither side's record outweighs the other's hits."""
+    Path("c.toml").write_text('metric = "bitwise"\npath = "decode"\n')
+    a, b = sides(ONE, OTHER)
+    for hits_a, hits_b, words in (
+        (2, 0, "older than"), (0, 2, "older than"), (0, 0, "never taken"), (0, None, "never taken"), (None, None, "hits of path"),
+    ):  # fmt: skip
+        for path, hits in ((a, hits_a), (b, hits_b)):
+            _meta(path, input_sha256="ab", **({} if hits is None else {"path_hits": {"decode": hits}}))
+        assert words in report(a, b, "--criterion", Path("c.toml"), *SHOWN)["identity"]["verdict"]["reason"], words
+
+
 def test_declarations_never_override_a_manifest() -> None:
     a, b = sides(ONE, OTHER)
     _meta(a, policy_version="6")

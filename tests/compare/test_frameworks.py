@@ -201,6 +201,10 @@ def test_slime(tmp_path: Path) -> None:
     found = compare(path, None)
     assert found.alignment.independent == 2 and found.facts.inputs == "equal" and found.alignment.tokens == "equal"
     assert found.facts.same_thing == "", "two sides of one file are not one thing"
+    receipt = {"host": "h", "pid": 1, "produced_at": "2026-01-01T00:00:00+00:00", "command": "c"}
+    path.with_name("5.pt.meta.json").write_text(json.dumps({"producer": receipt}))
+    found = compare(path, None)
+    assert found.facts.producers == "unknown" and found.verdict.rule != 4, "who wrote the file made neither side"
     nameless = _slime_file(tmp_path / "6.pt", _slime(None, 0, f32(-1), f32(-1), _ints(1)))
     assert list(read(nameless)[0].sequences) == ["position0"] and "named by their place" in read(nameless)[0].notes[0]
     lacking = _slime(1, 0, f32(-1), f32(-1), _ints(1))
