@@ -5,6 +5,7 @@
     schema/derive/3_state.sql    where the weights of each engine are in their lifecycle, and what is wrong with it
     schema/derive/4_in_force.sql whose execution state speaks for whom, and which is in force by time
     schema/derive/5_stand.sql    all of it that follows from the place of a record, in one row
+    schema/derive/6_own_state.sql what the log of a record said of its own process before it
 
 The SQL there is the whole rule; each statement fills a temporary table `t_<name>` from base tables and from the ones
 before it. Afterwards `d_<name>` gets the rows that are new and closes those that no longer hold, in the transaction of
@@ -28,6 +29,7 @@ from typing import TYPE_CHECKING
 from tic_daemon.errors import StoreError
 from tic_daemon.store import schemafile
 from tic_daemon.store.lifecycles import USE_TABLES, Lifecycles
+from tic_daemon.store.own_states import OwnStates, Proc
 from tic_daemon.store.reconcile import Reconciler
 from tic_daemon.store.statements import DERIVE, NOTHING, Statement, kept_prints, load, store_kept
 
@@ -37,6 +39,9 @@ if TYPE_CHECKING:
 RETRY_S = 60.0
 LAZY_S = 2.0
 """How long a change may wait that can only show more records to be before a fault: it locks nothing that is not."""
+
+_LEFT_OUT = "ticks left out "
+"""Before the print of derived tables that do not follow from all events, since a tick could not be derived."""
 
 _BASE = re.compile(r"\bb_(\w+)")
 _PLACE_TABLES = frozenset(
@@ -77,7 +82,8 @@ class Derived:
         self._place = load(folder / "1_place.sql")
         self._lock = load(folder / "2_lock.sql")
         self._life = Lifecycles(folder)
-        self._in_force = load(folder / "4_in_force.sql")
+        self._voice, *self._in_force = load(folder / "4_in_force.sql")
+        self._own = OwnStates(folder)
         self.wandb = wandb or Reconciler()
         self._stand = load(folder / "5_stand.sql")
         self._prints: dict[str, tuple[int, int]] = {}
@@ -85,11 +91,10 @@ class Derived:
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
         self._telling = False  # some process has told of its execution state, or of its weights
-        self._recorded: set[tuple[object, ...]] = (
-            set()
-        )  # (source, generation, proc) of records seen since states were asked
+        self._recorded: set[Proc] = set()  # whose records came while it waited to be asked who speaks for whom
         self._looked = 0  # up to this rec_id
-        self._unasked = False  # which state is in force waits to be asked
+        self._unasked = False  # whose lines speak for whom, and which state is in force, wait to be asked
+        self._forceless = False  # the latter alone
         self._told_at: object = None  # the places of those that tell of one, when it was
         self._stale = False  # what is wrong with engines' weights waits to be asked
         self._dry: frozenset[str] = frozenset()  # base tables, of those in _SPRINGS, that are known to hold no rows
@@ -112,7 +117,10 @@ class Derived:
         """
         import duckdb  # noqa: PLC0415  loaded by whoever opened `con`
 
-        statements = (*self._place, *self._lock, *self._life.statements, *self._in_force, *self._stand)
+        statements = (
+            *self._place, *self._lock, *self._life.statements, self._voice, *self._in_force, *self._stand,
+            *self._own.statements,
+        )  # fmt: skip
         text = "\0".join((*(statement.sql for statement in statements), self.wandb.print_text(), duckdb.__version__))
         print_ = hashlib.sha256(text.encode()).hexdigest()
         following = _following(statements)
@@ -132,7 +140,7 @@ class Derived:
                 schemafile.keep_shapes(con, [f"t_{name}" for name in shaped])
         except duckdb.Error as error:
             raise StoreError(f"cannot derive runs, attempts and locks from the events: {error}") from error
-        self.waiting, self._stale, self._unasked, self._retry_at = False, False, False, None
+        self.waiting, self._stale, self._unasked, self._forceless, self._retry_at = False, False, False, False, None
         self._look(con)
         self._telling = _any_of(con, _STATE_TABLES)
         self._recorded, self._looked, self._told_at = set(), _newest(con), None
@@ -148,13 +156,20 @@ class Derived:
         """Within the transaction. `shapes`: relations whose columns are known from an earlier start."""
         con.execute("CREATE TABLE IF NOT EXISTS derived (print VARCHAR)")
         stored = con.execute("SELECT print FROM derived").fetchone()
-        anew = stored is None or stored[0] != print_
+        left_out = stored is not None and stored[0] == _LEFT_OUT + print_
+        anew = stored is None or not (left_out or stored[0] == print_)
         nothing = not _any_of(con, _read_by(statements))
         self._dry = _without_rows(con, frozenset[str]().union(*_SPRINGS.values()))
         empty = _following(statements) if nothing else self._empty()
+        own = {statement.name for statement in self._own.statements}
         self._life.begin(con)
-        _fill(con, statements, empty, shapes)
+        rest = [statement for statement in statements if statement.name not in own]
+        _fill(con, rest, empty, shapes)
         self._life.begun(con)
+        # What is kept of records follows from all of them, unless ticks were left out: to ask that again takes seconds.
+        if not (anew or left_out):
+            empty |= own
+        _fill(con, self._own.statements, empty, shapes)
         # Tables of a program whose print was never written are those that migrate.py gave to a store without rows.
         given = stored is None and nothing and _derived(con) == self._tables(statements)
         if anew and not given:
@@ -165,12 +180,13 @@ class Derived:
                     f"CREATE TABLE d_{name} AS SELECT *, 0::UBIGINT AS row_hash, NULL::TIMESTAMP AS valid_from, "  # noqa: S608
                     f"NULL::TIMESTAMP AS valid_to FROM t_{name} LIMIT 0"
                 )
-        if anew:
+        if anew or left_out:
             con.execute("DELETE FROM derived")
             con.execute("INSERT INTO derived VALUES (?)", [print_])
-        kept = [name for name in _kept(statements) if name not in empty or not anew]
+        kept = [name for name in _kept(statements if anew or left_out else rest) if name not in empty or not anew]
         self._prints = dict.fromkeys(_kept(statements), NOTHING) if anew else kept_prints(con, kept)
         self.changes += store_kept(con, kept, self._prints, None if anew else now)
+        self._own.begun(con)
         self.wandb.rebuild(con, anew=anew and not given)
 
     def _tables(self, statements: Iterable[Statement]) -> set[str]:
@@ -185,6 +201,10 @@ class Derived:
     def usable(self) -> bool:
         """Whether ticks are derived: not after a failure, until `rebuild` succeeds."""
         return self._retry_at is None
+
+    def left_out(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Within the transaction of a tick that is not derived: what is kept does not follow from all events now."""
+        con.execute("UPDATE derived SET print = $1 || print WHERE NOT print ^@ $1", [_LEFT_OUT])
 
     def failed(self) -> None:
         """Notes a failure: ticks are not derived until a rebuild, tried once a minute, succeeds."""
@@ -223,13 +243,17 @@ class Derived:
             self.waiting = self._stale = True  # no number looks better for it: see lifecycles.py
         told = bool(_STATE_TABLES & names)
         self._telling = self._telling or told
-        first = self._telling and "mismatch" in names and self._first_records(con)
-        if first or (place and self._telling and (told or self._tellers(con) != self._told_at)):
-            self._ask_states(con, now)
+        came = self._records(con) if self._telling and "mismatch" in names else []
+        if (self._unasked and self._first_of(came)) or (
+            place and self._telling and (told or self._tellers(con) != self._told_at)
+        ):
+            self._ask_voices(con, now)
         if told:
             self.waiting = self._unasked = True  # beside a number, no part of its verdict
         if self._asked > asked:
             self._place_all(con, now)
+        if came:
+            self.changes += self._own.ask(con, came, now)
 
     def due(self) -> bool:
         """Whether bounds have waited long enough."""
@@ -243,7 +267,9 @@ class Derived:
         if self._stale:
             self._ask_lifecycles(con, now)
         if self._unasked:
-            self._ask_states(con, now)
+            self._ask_voices(con, now)
+        if self._forceless:
+            self._ask_in_force(con, now)
         self._ask_lock(con, now)
         self._place_all(con, now)
         ended = time.monotonic()
@@ -254,13 +280,14 @@ class Derived:
         self._prints = {}
         self._recorded, self._looked, self._told_at = set(), 0, None
         self._life.forget()
+        self._own.forget()
         self.wandb.forget()
 
     def _ask_lock(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         self._ask(con, self._lock, now)
         self._asked += 1
         self._look(con)
-        self.waiting = self._stale or self._unasked
+        self.waiting = self._stale or self._unasked or self._forceless
 
     def _ask_lifecycles(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         before = self.changes
@@ -268,11 +295,20 @@ class Derived:
         self._asked += self.changes > before
         self._stale = False
 
-    def _ask_states(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+    def _ask_voices(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
+        before = self.changes
+        self._ask(con, [self._voice], now)
+        if self.changes > before:
+            self._asked += 1
+            self.changes += self._own.voices(con, now)
+        self._unasked, self._told_at = False, self._tellers(con)
+        self.waiting = self._forceless = True
+
+    def _ask_in_force(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         before = self.changes
         self._ask(con, self._in_force, now)
         self._asked += self.changes > before
-        self._unasked, self._told_at = False, self._tellers(con)
+        self._forceless = False
 
     def _tellers(self, con: duckdb.DuckDBPyConnection) -> object:
         """The places of the logs that tell of a state, as a number: while it stays, new places change no state."""
@@ -281,15 +317,19 @@ class Derived:
             "console, zone_s, declared_single))) FROM t_place WHERE source_id IN (SELECT source_id FROM t_voice)"
         ).fetchone()
 
-    def _first_records(self, con: duckdb.DuckDBPyConnection) -> bool:
-        """Whether a process has its first record since states were asked: from now on its own are asked."""
+    def _records(self, con: duckdb.DuckDBPyConnection) -> list[Proc]:
+        """Whose records came since it was last asked."""
         rows = con.execute(
             "SELECT source_id, generation, proc, max(rec_id) FROM mismatch WHERE rec_id > ? GROUP BY ALL",
             [self._looked],
         ).fetchall()
-        before = len(self._recorded)
-        self._recorded.update(row[:3] for row in rows)
         self._looked = max([self._looked, *(row[3] for row in rows)])
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def _first_of(self, procs: Sequence[Proc]) -> bool:
+        """Whether one of them has its first record since the start: what its log says of it may be asked now."""
+        before = len(self._recorded)
+        self._recorded.update(procs)
         return len(self._recorded) > before
 
     def _place_all(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:

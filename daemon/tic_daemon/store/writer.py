@@ -469,6 +469,8 @@ class Writer:
                 self._derived.after(con, changed, now)
             except duckdb.Error as error:
                 raise _NotDerived(str(error)) from error
+        else:
+            self._derived.left_out(con)
         con.execute(
             "INSERT INTO ingest VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [

@@ -52,12 +52,7 @@ spoken AS (
              ELSE proc END AS voice
     FROM counted
 )
--- recorded: some record is of this voice. Of any other nobody asks what its own log says: after weeks, a million states.
-SELECT s.source_id, s.generation, s.proc, s.voice,
-    bool_or(r.proc IS NOT NULL) OVER (PARTITION BY s.source_id, s.generation, s.voice) AS recorded
-FROM spoken s
-LEFT JOIN (SELECT DISTINCT source_id, generation, proc FROM b_mismatch WHERE source_id IN (SELECT source_id FROM telling)) r
-    ON r.source_id = s.source_id AND r.generation = s.generation AND r.proc = s.proc;
+SELECT source_id, generation, proc, voice FROM spoken;
 
 -- What voices of the rollout observed, by time: one row where one's value changes. Settings that last, and the weights: what kind
 -- a batch was, and a hit rate over a window, say nothing about another process' moment.

@@ -75,6 +75,11 @@ SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_voice
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
   AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
 
+CREATE OR REPLACE VIEW i_own_state AS
+SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_own_state
+WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)
+  AND (valid_to IS NULL OR valid_to > coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP));
+
 CREATE OR REPLACE VIEW i_in_force AS
 SELECT * EXCLUDE (row_hash, valid_from, valid_to) FROM d_in_force
 WHERE valid_from <= coalesce(getvariable('as_of')::TIMESTAMP, 'infinity'::TIMESTAMP)

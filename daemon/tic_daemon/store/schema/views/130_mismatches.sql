@@ -81,48 +81,6 @@ LEFT JOIN i_finding_span fp ON fp.axis = 'pos' AND fp.key = h.source_id
 LEFT JOIN i_finding_span fs ON fs.axis = 'step' AND fs.key = h.f_zone AND h.has_step AND h.slo <= fs.hi AND h.shi >= fs.lo
 LEFT JOIN i_finding_span ft ON ft.axis = 'time' AND ft.key = h.f_zone AND h.at_us BETWEEN ft.lo AND ft.hi;
 
--- Execution state as a change log by place, all fields at once: one row a change, with the values in force after it.
--- Only observed values count. A change that only claims leaves what was observed before it in force. Lines of one voice
--- (derive/4_in_force.sql) change its state and no other's; those that no record is of are left out.
-CREATE OR REPLACE VIEW i_state_at AS
-WITH change AS (
-    SELECT source_id, generation, proc, byte_offset, field, observed AS value FROM b_exec_state
-    WHERE observed IS NOT NULL AND field IN ('graph_mode', 'step_kind', 'prefix_cache', 'prefix_hit_rate')
-    UNION ALL
-    SELECT source_id, generation, proc, byte_offset, 'weight_phase', phase FROM b_weight_phase WHERE track = 'residency'
-),
-wide AS MATERIALIZED (
-    SELECT c.source_id, c.generation, coalesce(v.voice, c.proc) AS voice, c.byte_offset,
-        max(c.value) FILTER (WHERE c.field = 'graph_mode') AS graph_mode,
-        max(c.value) FILTER (WHERE c.field = 'step_kind') AS step_kind,
-        max(c.value) FILTER (WHERE c.field = 'prefix_cache') AS prefix_cache,
-        max(c.value) FILTER (WHERE c.field = 'prefix_hit_rate') AS prefix_hit_rate,
-        max(c.value) FILTER (WHERE c.field = 'weight_phase') AS weight_phase
-    FROM change c
-    LEFT JOIN i_voice v ON v.source_id = c.source_id AND v.generation = c.generation AND v.proc = c.proc
-    WHERE v.voice IS DISTINCT FROM 'unknown' AND coalesce(v.recorded, true)
-        AND c.source_id IN (SELECT source_id FROM i_voice WHERE recorded)
-    GROUP BY c.source_id, c.generation, coalesce(v.voice, c.proc), c.byte_offset
-),
-placed AS (
-    SELECT source_id, generation, voice, byte_offset,
-        lead(byte_offset, 1, 4611686018427387904) OVER (PARTITION BY source_id, generation, voice ORDER BY byte_offset) AS to_off
-    FROM wide
-)
--- The last value of each field up to here by ASOF: `last_value(... IGNORE NULLS)` takes twenty seconds more for a million changes.
-SELECT p.source_id, p.generation, p.voice, p.byte_offset AS from_off, p.to_off, g.graph_mode, s.step_kind, c.prefix_cache, h.prefix_hit_rate, w.weight_phase
-FROM placed p
-ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, graph_mode FROM wide WHERE graph_mode IS NOT NULL) g
-    ON g.source_id = p.source_id AND g.generation = p.generation AND g.voice = p.voice AND p.byte_offset >= g.byte_offset
-ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, step_kind FROM wide WHERE step_kind IS NOT NULL) s
-    ON s.source_id = p.source_id AND s.generation = p.generation AND s.voice = p.voice AND p.byte_offset >= s.byte_offset
-ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, prefix_cache FROM wide WHERE prefix_cache IS NOT NULL) c
-    ON c.source_id = p.source_id AND c.generation = p.generation AND c.voice = p.voice AND p.byte_offset >= c.byte_offset
-ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, prefix_hit_rate FROM wide WHERE prefix_hit_rate IS NOT NULL) h
-    ON h.source_id = p.source_id AND h.generation = p.generation AND h.voice = p.voice AND p.byte_offset >= h.byte_offset
-ASOF LEFT JOIN (SELECT source_id, generation, voice, byte_offset, weight_phase FROM wide WHERE weight_phase IS NOT NULL) w
-    ON w.source_id = p.source_id AND w.generation = p.generation AND w.voice = p.voice AND p.byte_offset >= w.byte_offset;
-
 CREATE OR REPLACE VIEW i_told_at AS
 SELECT *, (SELECT max(margin_us) FROM i_lock_setting) AS margin_us FROM i_in_force;
 
@@ -210,8 +168,8 @@ FROM (
             ON r.source_id = m.source_id AND r.generation = m.generation AND r.byte_offset = m.byte_offset
     ) j
 ) c
-LEFT JOIN i_state_at e ON e.source_id = c.source_id AND e.generation = c.generation AND e.voice = c.voice
-    AND c.byte_offset > e.from_off AND c.byte_offset <= e.to_off
+LEFT JOIN i_own_state e ON e.source_id = c.source_id AND e.generation = c.generation AND e.voice = c.voice
+    AND e.piece = c.byte_offset >> 16 AND c.byte_offset >= e.from_off AND c.byte_offset < e.to_off
 LEFT JOIN i_told_at g ON g.field = 'graph_mode' AND g.zone = c.told_zone
     AND c.told_us >= g.from_us AND c.told_us < g.to_us
 LEFT JOIN i_told_at p ON p.field = 'prefix_cache' AND p.zone = c.told_zone
