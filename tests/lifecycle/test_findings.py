@@ -258,3 +258,28 @@ def test_a_locked_number_stays_locked(tmp_path: Path) -> None:
     store = watch(tmp_path)
     assert ask(store, "SELECT admissibility FROM mismatches") == [("locked",)]
     assert ask(store, "SELECT suspect, locked_records FROM attempts") == [(0, 1)]
+
+
+# --- Two servers in one log, told apart by their containers' names alone: pids in containers are the same.
+
+TWO = [
+    ("a", NEW), ("b", NEW), ("a", LOADED), ("b", LOADED), ("a", USED), ("b", USED), ("a", SLEPT_2), ("b", UPDATED),
+    ("b", RELOADED), ("b", RESET), ("b", USED), ("a", WOKE), ("a", RELOADED), ("a", RESET), ("a", USED), ("b", USED),
+]  # fmt: skip
+AFTER_B = ("b", RELOADED), ("b", USED)
+CONTAINERS = ("vllm-{}-1  | ", "[pod/vllm-{}/server] ")
+
+
+@pytest.mark.parametrize("name", CONTAINERS, ids=["compose", "kubectl"])
+def test_each_container_has_an_engine_of_its_own(tmp_path: Path, name: str) -> None:
+    """One sleeps while weights of the other are updated. Then the cache of that one is not reset, and the first's is."""
+    wrong = [*TWO, *AFTER_B, ("a", RELOADED), ("a", RESET), ("a", USED)]
+    for case, lines in (("right", TWO), ("wrong", wrong)):
+        (tmp_path / case).mkdir()
+        log = "".join(name.format(who) + line.format(at=clock(10 * n)) + "\n" for n, (who, line) in enumerate(lines))
+        (tmp_path / case / "engines.log").write_text(log)
+    store = watch(tmp_path)
+    rows = ask(store, "SELECT path, kind, line_no FROM lifecycle_findings")
+    assert [(Path(str(path)).parent.name, kind, line) for path, kind, line in rows] == [
+        ("wrong", "update_without_reset", len(TWO) + 1)
+    ]

@@ -506,6 +506,24 @@ def test_sleep_level_is_read_from_what_was_backed_up(tail: str, level: str) -> N
 # Schedulers
 
 
+STREAMS = {  # of what prints by itself: a device's printf and C's printf to stdout, std::cerr and the runtimes to stderr
+    "stdout": "cuda.device_assert_line cuda.vllm_csrc ep.deepep_masked ep.deepep_timeout ep.device_assert num.verl_grad",
+    "stderr": "cuda.flash_attn cuda.flashinfer cuda.cumem cuda.tms cuda.kernel_env hip.memfault hip.hang hip.queue "
+    "ep.nvshmem_timeout proc.cpp_terminate proc.fatal_python proc.ray_signal proc.srun proc.slurm_oom proc.slurm_cancel",
+}
+ROLES = {"vllm": "rollout", "sglang": "rollout", "megatron": "trainer", "prime": "rollout", "slime": "trainer"}
+
+
+def test_who_prints_and_where_to() -> None:
+    """The engines speak of the rollout, trainers of themselves: verl's worker and prime-rl's of the engine in them."""
+    for stream, names in STREAMS.items():
+        assert {RULES.by_name[name].stream for name in names.split()} == {stream}
+    for rule in RULES.rules:
+        if rule.yields in {"exec_state", "weight_phase"}:
+            who = "trainer" if rule.name == "verl.async_updated" else ROLES.get(rule.name.split(".")[0], "rollout")
+            assert rule.role == who, rule.name
+
+
 def test_kubectl_counts_in_a_source_of_the_scheduler_alone() -> None:
     """It prints the state of every pod there is, in whosoever's console."""
     lines = {

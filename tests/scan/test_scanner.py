@@ -571,3 +571,13 @@ def test_a_writer_met_in_the_same_chunk_is_as_one_met_before() -> None:
     found = one.feed(b"".join(lines))
     assert found == [event for line in lines for event in by_line.feed(line)]
     assert one.state() == by_line.state()
+
+
+@pytest.mark.parametrize(("mark", "codec"), [(b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")])
+def test_a_file_in_utf16_is_a_gap(mark: bytes, codec: str) -> None:
+    """Of PowerShell, say: nothing in it can be found, which must not pass for a quiet log."""
+    data = mark + "step:1 - actor/pg_loss:0.1\n[rank3]: RuntimeError: CUDA error: misaligned address\n".encode(codec)
+    source = opened()
+    end = data.rfind(b"\n") + 1
+    found = source.feed(data[:end]) + source.finish(data[end:])
+    assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in of(found, Gap)] == [("encoding", 0, 2)]

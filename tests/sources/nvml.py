@@ -54,7 +54,8 @@ class Card:
 
 
 class FakeNvml:
-    """Stands for the module pynvml. `refuse`: calls that are not supported; `hang`: calls that wait for it."""
+    """Stands for the module pynvml. `refuse`: calls that are not supported; `fail`: that fail this time; `odd`: whose
+    answer the package does not understand; `hang`: calls that wait for it."""
 
     NVMLError = NVMLError
     c_nvmlGpuFabricInfoV_t = Fabric
@@ -63,6 +64,8 @@ class FakeNvml:
     def __init__(self, *cards: Card) -> None:
         self.cards = list(cards)
         self.refuse: set[str] = set()
+        self.fail: set[str] = set()
+        self.odd: set[str] = set()
         self.hang: threading.Event | None = None
         self.down = False
         self.calls: list[str] = []
@@ -83,6 +86,10 @@ class FakeNvml:
                 raise NVMLError(ERRORS["DRIVER_NOT_LOADED" if name == "nvmlInit" else "UNINITIALIZED"])
             if args and isinstance(args[0], Card) and args[0].lost:
                 raise NVMLError(ERRORS["GPU_IS_LOST"])
+            if name in self.fail:
+                raise NVMLError(ERRORS["UNKNOWN"])
+            if name in self.odd:
+                raise ValueError("bad size")
             if name in self.refuse or answer is None:
                 raise NVMLError(ERRORS["NOT_SUPPORTED"])
             return answer(self, *args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -158,6 +159,32 @@ def test_an_xid_is_a_fault_of_the_kind_that_the_kernel_s_line_has(watched: Calla
     for fault in faults:
         end = fault.at.stamp + timedelta(microseconds=fault.at.stamp_res_us)
         assert fault.at.stamp <= end <= utcnow()
+
+
+def test_an_answer_that_is_not_understood_costs_its_value_alone(watched: Callable[..., Watched]) -> None:
+    """As of a package that is older than the driver: not an error of NVML, and still no end of the watch."""
+    api = FakeNvml(Card(ONE, BUS, used=300, busy=1))
+    api.odd = {"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetComputeRunningProcesses"}
+    one = watched(api)
+    (info,) = one.until(GpuInfo)
+    assert "UtilizationRates" in info.unread
+    (sample,) = one.events(GpuSample)
+    assert (sample.utilization, sample.memory_used) == (None, 300)
+    api.cards[0].used = 900
+    assert one.until(GpuSample, lambda found: found[-1].memory_used == 900)
+
+
+def test_processes_are_not_gone_because_the_driver_does_not_say(watched: Callable[..., Watched]) -> None:
+    card = Card(ONE, BUS, pids=[os.getpid()])
+    api = FakeNvml(card)
+    one = watched(api)
+    one.until(GpuProcess)
+    api.fail = {"nvmlDeviceGetComputeRunningProcesses"}
+    card.used = 900  # written after the list was asked for in vain
+    one.until(GpuSample, lambda found: found[-1].memory_used == 900)
+    assert [e.state for e in one.events(GpuProcess)] == ["using"]
+    api.fail, card.pids = set(), []
+    assert [e.state for e in one.until(GpuProcess, lambda found: len(found) == 2)] == ["using", "gone"]
 
 
 def test_a_double_bit_error_is_one_fault_though_nvml_tells_it_twice(watched: Callable[..., Watched]) -> None:

@@ -371,7 +371,10 @@ def in_utc(stamp: int | None, utc: bool, source: Source) -> int | None:
 
 
 def outer_of(rule: str, proc: str) -> str:
-    """The engine of a line within its log: the pid that Ray puts before their lines tells SGLang's servers apart."""
+    """The engine of a line within its log: a container's name tells servers apart, and the pid that Ray puts before
+    their lines those of SGLang."""
+    words = proc.split(" ")
+    outer = words.pop(0) + " " if words[0].startswith("in:") else ""
     if not rule.startswith("sglang."):
-        return ""
-    return "sglang " + (proc.split(" ", maxsplit=1)[0] if proc.startswith("pid:") else "")
+        return outer
+    return outer + "sglang " + (words[0] if words and words[0].startswith("pid:") else "")

@@ -69,4 +69,5 @@ class Denials:
 
 
 def _engine(rule: Rule, key: str) -> str:
-    return key.split(" ", maxsplit=1)[0] if rule.pack == "sglang" and key.startswith("pid:") else ""
+    outer = key.split(" ", maxsplit=1)[0]
+    return outer if outer.startswith("in:") or (rule.pack == "sglang" and outer.startswith("pid:")) else ""

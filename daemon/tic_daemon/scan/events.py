@@ -32,8 +32,8 @@ class At:
         byte_offset: first byte of the line within its generation (decompressed bytes for .gz).
         byte_length: bytes up to and including the last newline of the line or multi-line record.
         line_no: 1-based line number of the first line within its generation.
-        proc: key of the writing process within its source: "pid:4521", "rank:3", "actor:Name/4521"; "" if the line
-            says nothing. Never guessed.
+        proc: key of the writing process within its source: "pid:4521", "rank:3", "actor:Name/4521",
+            "in:container pid:7"; "" if the line says nothing. Never guessed.
         pid: process id as printed, or None.
         rank: rank as printed (wrapper or path), or None.
         actor: process or actor name as printed ("Worker_TP0", "TaskRunner"), or "".

@@ -163,7 +163,7 @@ class PieceReader:
         if state.traces.open:
             if not key and not line.bare:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
-            elif line.within:
+            elif line.within and line.within != key:
                 state.traces.open.pop(line.within, None)
             trace = state.traces.see(key, line.text, line_no)
             if trace is not None and trace.indent:
@@ -312,7 +312,7 @@ class PieceReader:
         needs_files = not (error or excepthook)
         who = (key, line.pid, line.rank, line.actor)
         self.state.traces.begin(key, Trace(proven, needs_files, piece.line_no, indent=indent))
-        if line.within and not self.single:
+        if line.within and line.within != key and not self.single:
             self.state.traces.begin(line.within, Trace(proven, True, piece.line_no, who))
         elif key and not self.single and _loose(line):
             self.state.traces.begin("", Trace(proven, True, piece.line_no, who))

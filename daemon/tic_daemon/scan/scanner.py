@@ -46,6 +46,7 @@ _JSON_OR_DIGIT: Final = _DIGITS | {"{"}
 _GLUED: Final = re.compile(r" classification=[a-z]+(?:[\[(:])").search
 _NONE: Final[list[int]] = []
 _OPENER: Final = OPENER.split()[0]
+_UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 # Literals that tell of lines which a container runtime has cut.
 _CUT: Final = (b" stdout P ", b" stderr P ", DOCKER_JSON)
 
@@ -161,6 +162,9 @@ class SourceScanner:
         """Read the lines of a chunk that are worth it, in order, each once."""
         state, reader, engine = self._state, self._reader, self._scanner.engine
         base, line_no, size, single = state.offset, state.line_no, len(data), reader.single
+        if base == 0 and data.startswith(_UTF16):
+            what = "the file is UTF-16, of which nothing is understood; have it written as UTF-8, or convert it"
+            reader.events.append(Gap(At(0, 2, 1), "encoding", 0, 2, what))
         # Without colours, refreshes and bytes to mend most lines need no more than to be decoded.
         plain = self._count(data) and not (b"\r" in data or b"\x1b" in data)
         take, plan = reader.take, reader.plans.of

@@ -2,7 +2,7 @@
 
 confirmed   anchored behind the wrappers, and written by the runtime: an error-class wrapper, an excepthook's
             `[rankN]: `, the exception of a traceback that such a line opened, or a C print whose shape proves itself
-suspect     anchored, but nothing shows who wrote it
+suspect     anchored, but nothing shows who wrote it, or a C print behind a logger's header of no error
 mention     everything else: not anchored, quoted in model output, from an actor without a CUDA context, or from a
             record that the program itself calls information
 
@@ -81,7 +81,8 @@ def verdict(
     if not anchored or quoted or no_cuda or foreign_rank:
         return MENTION
     if not rule.needs_level:
-        return CONFIRMED
+        # What prints to the stream itself has no logger's header: somebody logs what he has read.
+        return SUSPECT if wrapped.level_class == "info" and not rule.wrap else CONFIRMED
     if wrapped.level_class == "error" or trusted:
         return CONFIRMED
     if wrapped.level_class == "info":

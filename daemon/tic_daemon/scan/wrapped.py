@@ -7,6 +7,7 @@ from typing import Final
 from tic_daemon.scan.stamps import Stamp, Years
 
 _TRANSPORT: Final = frozenset({"cri", "docker", "compose"})
+_CONTAINER: Final = "in:"
 
 
 class Wrapped:
@@ -19,7 +20,8 @@ class Wrapped:
         actor: process or actor name ("Worker_TP0", "TaskRunner", "TP2", "default3", "kernel").
         pid, rank: as printed. ip, node: address and host name as printed.
         proc: key of the writing process: by pid, else by rank, else by name; "" if no wrapper says who writes.
-        within: key of the process around it, where one process prints for several: SGLang's schedulers in a Ray actor.
+        within: key of what is around it, where one prints for several: of the Ray actor of SGLang's schedulers, or of
+            the container, whose pids are its own.
         stream: "stdout" or "stderr" if the wrapper says so.
         stamp: the line's time, from the outermost wrapper that has one.
         repeat: copies that Ray folded into this line, 1 if none.
@@ -83,6 +85,24 @@ class Wrapped:
         """Who writes is known from elsewhere."""
         self.pid, self.rank, self.actor, self.outer = pid, rank, actor, actor
         self.proc = key_of_writer(pid, rank, actor)
+
+
+def key_within(line: Wrapped) -> str:
+    """The key of a writer with something around it. Ranks are those of the whole job, wherever they run."""
+    if not line.within.startswith(_CONTAINER):
+        return f"{line.within} {line.actor}"
+    if line.pid is None and line.rank is not None:
+        return key_of_writer(None, line.rank, "")
+    inner = "" if _CONTAINER + line.actor == line.within else line.actor
+    key = key_of_writer(line.pid, None, inner)
+    if line.pid is not None and "sglang" in line.kinds and inner:  # a scheduler in a Ray actor in a container
+        key = f"{key} {inner}"
+    return f"{line.within} {key}".rstrip()
+
+
+def container_key(name: str) -> str:
+    """The key of a container, or a pod, that a launcher names before each line."""
+    return _CONTAINER + name
 
 
 def key_of_writer(pid: int | None, rank: int | None, actor: str) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from tic_daemon.scan import system_logs as sl
 from tic_daemon.scan.stamps import CLOCK, DATE, SECOND, ZONE, Years, full, resolution, zoned
-from tic_daemon.scan.wrapped import Wrapped, key_of_writer
+from tic_daemon.scan.wrapped import Wrapped, container_key, key_of_writer, key_within
 
 _CLASS: Final = {
     "E": "error", "F": "error", "C": "error", "ERROR": "error", "CRITICAL": "error", "FATAL": "error", "ERR": "error",
@@ -168,9 +168,14 @@ def _mpirun(hit: re.Match[str], found: Wrapped) -> None:
     found.stream = hit[2]
 
 
+def _in_container(name: str, found: Wrapped) -> None:
+    found.actor = name
+    found.within = container_key(name)
+
+
 def _kubectl(hit: re.Match[str], found: Wrapped) -> None:
     found.kinds += ("kubectl",)
-    found.actor = hit[1]
+    _in_container(hit[1], found)
 
 
 def _rank(hit: re.Match[str], found: Wrapped) -> None:
@@ -233,7 +238,8 @@ def _sglang(hit: re.Match[str], found: Wrapped) -> None:
     if ranks:
         # The order of the ranks differs between versions: one name for one set.
         found.actor = " ".join(sorted(ranks))
-        if found.pid is not None:  # of the actor that started the ranks, which are processes of their own
+        # Of the actor that started the ranks, which are processes of their own
+        if found.pid is not None and not found.within:
             found.within = key_of_writer(found.pid, None, "")
 
 
@@ -408,7 +414,7 @@ def peel(text: str, years: Years) -> Wrapped:
     found.text = text
     found.proc = key_of_writer(found.pid, found.rank, found.actor)
     if found.within:
-        found.proc = f"{found.within} {found.actor}"
+        found.proc = key_within(found)
     if found.level or found.kinds[-1] == "nccl_warn":
         # NCCL has no higher level than WARN: what fails is one.
         found.level_class = "error" if found.kinds[-1] == "nccl_warn" else _CLASS.get(found.level, "info")
@@ -458,7 +464,7 @@ def _labelled(text: str, found: Wrapped) -> int:
         found.kinds = ("host_label", *found.kinds)
     if start == 0 and "  | " in text[:_CONTAINER_SIZE] and (container := _CONTAINER.match(text)) is not None:
         found.kinds = ("container",)
-        found.actor = container[1]
+        _in_container(container[1], found)
         start = _peel(text, container.end(), found)
     return start
 

@@ -282,7 +282,8 @@ class GpuWatch:
             self._put(GpuEvent(_AT, gpu.uuid, gpu.bus, "back", "", "it answers again"))
         state.good_at[gpu.uuid] = began
         self._note_reading(gpu, reading, began, now)
-        self._note_processes(gpu, {(use.pid, use.mig): use.memory_used for use in uses}, began)
+        if uses is not None:
+            self._note_processes(gpu, {(use.pid, use.mig): use.memory_used for use in uses}, began)
 
     def _lost(self, gpu: Gpu, why: str) -> None:
         state = self._state

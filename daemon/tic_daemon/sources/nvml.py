@@ -16,11 +16,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import logging
 import uuid as uuids
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+log = logging.getLogger("tic-daemon")
 
 _DRIVER_SIGNS = (Path("/proc/driver/nvidia/version"), Path("/dev/nvidiactl"))
 _NOT_ASKED_AGAIN = "not supported"
@@ -215,11 +218,15 @@ class Nvml:
             self._ask(gpu, "nvmlDeviceGetTotalEccErrors", 1, 0),
         )
 
-    def processes(self, gpu: Gpu) -> list[Use]:
-        """Raises Lost, DriverLost."""
+    def processes(self, gpu: Gpu) -> list[Use] | None:
+        """Who is on it; None: it did not say this time. Raises Lost, DriverLost."""
         found: dict[tuple[int, str], Use] = {}
+        call = "nvmlDeviceGetComputeRunningProcesses"
         for handle, mig in [(gpu.handle, ""), *self._instances(gpu)]:
-            for one in self._ask(gpu, "nvmlDeviceGetComputeRunningProcesses", handle=handle) or ():
+            told = self._ask(gpu, call, handle=handle)
+            if told is None and call not in gpu.silent:
+                return None
+            for one in told or ():
                 memory = getattr(one, "usedGpuMemory", None)
                 use = Use(int(one.pid), None if memory is None else int(memory), mig)
                 found[(use.pid, mig)] = use
@@ -281,6 +288,11 @@ class Nvml:
             if code in self._codes("NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "NO_PERMISSION", "ARGUMENT_VERSION_MISMATCH"):
                 gpu.silent.add(call)
             return None  # and what fails now may answer the next time
+        except (ArithmeticError, AttributeError, LookupError, NameError, TypeError, ValueError, ctypes.ArgumentError):
+            # The package is of another time than the driver, and does not understand this one answer.
+            log.debug("%s", call, exc_info=True)
+            gpu.silent.add(call)
+            return None
 
     def _codes(self, *names: str) -> set[int]:
         return {getattr(self._api, f"NVML_ERROR_{name}", -1) for name in names}

@@ -100,7 +100,7 @@ placed AS MATERIALIZED (
         p.hi_attempt, p.cut_attempt, p.stream0, CASE WHEN f.stream <> '' THEN f.stream ELSE p.stream0 END AS estream,
         p.pid AS file_pid,
         -- torchrun's tee names a process by its role and local rank: default3.
-        coalesce(f.proc_rank, p.rank, CASE WHEN f.pid IS NULL AND starts_with(f.proc, 'actor:')
+        coalesce(f.proc_rank, p.rank, CASE WHEN f.pid IS NULL AND (starts_with(f.proc, 'actor:') OR contains(f.proc, ' actor:'))
             THEN TRY_CAST(nullif(regexp_extract(f.actor, '^[a-z_]+([0-9]{1,6})$', 1), '') AS INTEGER) END) AS rank,
         f.generation::BIGINT * 17592186044416 + f.byte_offset AS pos,
         coalesce(r.severity, 'L') AS severity, coalesce(r.locks, 'always') AS locks0, coalesce(r.node_scope, false) AS node_scope,

@@ -2,7 +2,8 @@
 -- tic_daemon/evidence/lifecycle.py and made_in.py.
 --
 -- An engine is all that one server prints into one log: an access line of its API server speaks for its engine and worker
--- processes. SGLang's servers are engines of their own, told apart by the pid that Ray puts before their lines.
+-- processes. SGLang's servers are engines of their own, told apart by the pid that Ray puts before their lines; so are those of
+-- several containers, whose names stand there.
 --
 -- Only what is new is read: an ask costs by the lines since the last one, and by the findings, not by all lines of all engines. Five tables carry over
 -- from one ask to the next, and state/begin.sql makes them empty for the first. What they hold is what all lines of a log before its `cut` come to:
@@ -19,7 +20,8 @@
 --   what    life: of the weights | use: a batch of some kind | cache: setting of the prefix cache | record | other: its time alone counts
 CREATE OR REPLACE TEMP VIEW t_line_ AS
 SELECT *, generation::BIGINT * 17592186044416 + byte_offset AS pos,
-    CASE WHEN rule LIKE 'sglang.%' THEN 'sglang ' || CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) ELSE '' END ELSE '' END AS outer_proc
+    regexp_extract(proc, '^in:\S+ ?')
+        || CASE WHEN rule LIKE 'sglang.%' THEN 'sglang ' || regexp_extract(proc, '^(?:in:\S+ )?(pid:\S+)', 1) ELSE '' END AS outer_proc
 FROM (
     SELECT CASE WHEN role = 'rollout' THEN 'life' ELSE 'other' END AS what, rec_id, prov, source_id, generation, proc, byte_offset, host,
         proc_rank, pid, step, line_no, observed_at, stamp, stamp_utc, after_stamp, after_utc, rule, track, phase, level, NULL::VARCHAR AS cache

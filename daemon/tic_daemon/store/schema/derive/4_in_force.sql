@@ -3,7 +3,7 @@
 -- The voice of each process in its log: lines of one voice tell of one execution state, the last of them counts.
 -- A file of one process has one. So have the processes of one server, known by the names that engines give them or by what they
 -- printed of a rollout; '' then. Where such a name, or DP rank, comes with several processes, there are several servers, and
--- each process speaks for itself, a Ray actor for what runs within it. Lines of a log that is all one server's are its, too: those
+-- each process speaks for itself, a Ray actor or a container for what runs within it. Lines of a log that is all one server's are its, too: those
 -- that name no process, or a rank alone, as a record does.
 CREATE OR REPLACE TEMP TABLE t_voice AS
 WITH told AS (
@@ -11,9 +11,9 @@ WITH told AS (
     UNION SELECT DISTINCT source_id, generation, proc, actor FROM b_weight_phase WHERE role = 'rollout'
 ),
 member AS MATERIALIZED (
-    SELECT *, CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) ELSE proc END AS outer_proc FROM told
+    SELECT *, CASE WHEN proc LIKE 'pid:%' OR proc LIKE 'in:%' THEN split_part(proc, ' ', 1) ELSE proc END AS outer_proc FROM told
     UNION
-    SELECT source_id, generation, proc, actor, CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) ELSE proc END FROM b_process_seen
+    SELECT source_id, generation, proc, actor, CASE WHEN proc LIKE 'pid:%' OR proc LIKE 'in:%' THEN split_part(proc, ' ', 1) ELSE proc END FROM b_process_seen
     WHERE regexp_matches(actor, '^(APIServer|ApiServer|EngineCore|Worker_|VllmWorker|(DP|PP|TP|EP)\d)')
 ),
 several AS MATERIALIZED (
@@ -46,7 +46,7 @@ counted AS (
 spoken AS (
     SELECT source_id, generation, proc,
         CASE WHEN single OR procs <= 1 THEN ''
-             WHEN several THEN CASE WHEN proc LIKE 'pid:%' THEN split_part(proc, ' ', 1) WHEN proc = '' THEN 'unknown' ELSE proc END
+             WHEN several THEN CASE WHEN proc LIKE 'pid:%' OR proc LIKE 'in:%' THEN split_part(proc, ' ', 1) WHEN proc = '' THEN 'unknown' ELSE proc END
              WHEN is_member OR ((proc = '' OR proc LIKE 'rank:%') AND others = 0 AND members > 0) THEN ''
              WHEN proc = '' THEN 'unknown'
              ELSE proc END AS voice
