@@ -581,3 +581,19 @@ def test_a_file_in_utf16_is_a_gap(mark: bytes, codec: str) -> None:
     end = data.rfind(b"\n") + 1
     found = source.feed(data[:end]) + source.finish(data[end:])
     assert [(gap.kind, gap.first_byte, gap.last_byte) for gap in of(found, Gap)] == [("encoding", 0, 2)]
+
+
+def test_a_record_of_sglangs_server_is_not_its_schedulers() -> None:
+    """In a Ray actor both have its pid; the schedulers' tracebacks come without a rank, the server's records with a time."""
+    ray = "(SGLangEngine pid=77120, ip=10.31.4.12) "
+    lines = [
+        "[2026-11-29 08:42:27 TP2] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/sgl/python/sglang/srt/managers/scheduler.py", line 2815, in run_scheduler_process',
+        "RuntimeError: Triton Error [CUDA]: device-side assert triggered",
+        "",
+        "[2026-11-29 08:42:27] Received sigquit from a child process. It usually means the child failed.",
+    ]
+    found = of(scan("".join(f"{ray}{line}\n" for line in lines)), Fault)
+    assert [(fault.kind, fault.at.proc) for fault in found] == [
+        ("sgl.sched_exc", "pid:77120 TP2"), ("cuda.triton", "pid:77120 TP2"), ("sgl.sigquit", "pid:77120"),
+    ]  # fmt: skip

@@ -165,6 +165,8 @@ class PieceReader:
                 state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
             elif line.within and line.within != key:
                 state.traces.open.pop(line.within, None)
+            elif line.kinds[-1:] == ("sglang",):
+                state.traces.open.pop(key, None)  # a record of its own
             trace = state.traces.see(key, line.text, line_no)
             if trace is not None and trace.indent:
                 line.text = line.text.removeprefix(" " * trace.indent).rstrip()
