@@ -161,12 +161,7 @@ class PieceReader:
         key = writers.key_of(line, self.traits, self.single) if self.single else line.proc
         trace: Trace | None = None
         if state.traces.open:
-            if not key and not line.bare:
-                state.traces.open.pop("", None)  # a header of somebody ends what goes on without any
-            elif line.within and line.within != key:
-                state.traces.open.pop(line.within, None)
-            elif line.kinds[-1:] == ("sglang",):
-                state.traces.open.pop(key, None)  # a record of its own
+            self._end_traces(line, key)
             trace = state.traces.see(key, line.text, line_no)
             if trace is not None and trace.indent:
                 line.text = line.text.removeprefix(" " * trace.indent).rstrip()
@@ -186,6 +181,16 @@ class PieceReader:
             self._records(piece)
         if rules:
             self._rules(piece, rules, hits, origin, trace)
+
+    def _end_traces(self, line: Wrapped, key: str) -> None:
+        """A line's header ends what goes on without one."""
+        traces = self.state.traces.open
+        if not key and not line.bare:
+            traces.pop("", None)
+        elif line.within and line.within != key:
+            traces.pop(line.within, None)
+        elif line.kinds[-1:] == ("sglang",):
+            traces.pop(key, None)
 
     def record(self, text: str, values: Sequence[str], offset: int, length: int, line_no: int) -> None:
         """As `take`, of a line that is a whole record and nothing else, while no record and no traceback is open.
