@@ -144,3 +144,10 @@ def test_a_pack_denies_states_that_there_are(tmp_path: Path, name: str) -> None:
     )
     with pytest.raises(RuleError, match=r"mine\.off: denies "):
         RuleSet.of([*RuleSet.load().packs, read_pack(path)])
+
+
+def test_what_one_container_denies_another_may_say() -> None:
+    ignored = "(Worker pid=9) WARNING 11-29 09:14:01 [cpu_worker.py:180] sleep mode is not supported on CPU, ignore it."
+    slept = "(EngineCore pid=7) INFO 11-29 09:14:02 [abstract.py:300] It took 1.234567 seconds to fall asleep."
+    log = f"vllm-a-1  | {ignored}\nvllm-a-1  | {slept}\nvllm-b-1  | {slept}\n"
+    assert [event.at.proc for event in of(scan(log), WeightPhase)] == ["in:vllm-b-1 pid:7"]

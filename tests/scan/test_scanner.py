@@ -17,7 +17,18 @@ from hypothesis import strategies as st
 
 from tests.examples import examples
 from tests.scan.support import REFERENCE, of, opened, scan, scanner
-from tic_daemon.scan.events import Device, Event, Fault, Gap, Metric, Mismatch, ProcessSeen, StampAfter, StepEvent
+from tic_daemon.scan.events import (
+    Device,
+    Event,
+    Fault,
+    Gap,
+    Metric,
+    Mismatch,
+    ProcessSeen,
+    StampAfter,
+    StepEvent,
+    WeightPhase,
+)
 from tic_daemon.scan.rules import RuleSet
 from tic_daemon.scan.traits import SourceTraits
 
@@ -597,3 +608,10 @@ def test_a_record_of_sglangs_server_is_not_its_schedulers() -> None:
     assert [(fault.kind, fault.at.proc) for fault in found] == [
         ("sgl.sched_exc", "pid:77120 TP2"), ("cuda.triton", "pid:77120 TP2"), ("sgl.sigquit", "pid:77120"),
     ]  # fmt: skip
+
+
+def test_what_stands_behind_a_bar_in_a_container_is_its_own() -> None:
+    bar = "Rollout:  12%|#  | 3/25 [00:11<01:20,  3.66s/it]"
+    reset = "INFO 11-29 09:14:02 [block_pool.py:861] Successfully reset prefix cache"
+    (phase,) = of(scan(f"vllm-1  | {bar}\r{reset}\n"), WeightPhase)
+    assert (phase.at.proc, phase.phase) == ("in:vllm-1", "reset")

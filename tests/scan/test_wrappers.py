@@ -194,3 +194,20 @@ def test_ten_thousand_wrappers_end() -> None:
 
 def test_uptime_inside_an_actor_is_no_kernel_line() -> None:
     assert "kernel" not in peeled("(TaskRunner pid=5) [918233.112011] NVRM: Xid (PCI:0000:3b:00): 31").kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "proc"),
+    [
+        ("vllm-1  | (EngineCore pid=12) INFO 11-29 09:12:13 [x.py:1] hello", "in:vllm-1 pid:12"),
+        ("[pod/vllm-0/server] (EngineCore pid=12) INFO 11-29 09:12:13 [x.py:1] hello", "in:vllm-0 pid:12"),
+        ("sglang-1  | [2026-11-29 09:12:13 TP1] hello", "in:sglang-1 actor:TP1"),
+        ("[pod/head/ray] (SGLangEngine pid=9) [2026-11-29 09:12:13 TP1] hello", "in:head pid:9 TP1"),
+        ("[pod/train-3/pytorch] [rank11]: hello", "rank:11"),  # counted over the whole job
+        ("[pod/train-3/pytorch] [default3]:hello", "in:train-3 actor:default3"),
+        ("vllm-1  | hello", "in:vllm-1"),
+        ("loss | 0.3", ""),
+    ],
+)
+def test_a_container_is_a_namespace_of_pids_and_names(text: str, proc: str) -> None:
+    assert peel(text, Years(None)).proc == proc
