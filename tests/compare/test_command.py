@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import math
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -400,6 +401,25 @@ def test_a_path_that_one_side_took_was_taken() -> None:
         for path, hits in ((a, hits_a), (b, hits_b)):
             _meta(path, input_sha256="ab", **({} if hits is None else {"path_hits": {"decode": hits}}))
         assert words in report(a, b, "--criterion", Path("c.toml"), *SHOWN)["identity"]["verdict"]["reason"], words
+
+
+def test_a_declaration_that_either_manifest_contradicts_is_refused() -> None:
+    a, b = sides(ONE, OTHER)
+    for path, other in ((a, b), (b, a)):
+        _meta(path, basis="raw", policy_version="7")
+        _meta(other)
+        for declared in (Declared("processed:temperature=0.7"), Declared(policy="8")):
+            with pytest.raises(CompareError, match="contradicts"):
+                compare(a, b, declared)
+        assert compare(a, b, Declared("raw", "7")).facts.basis == "equal"
+
+
+@pytest.mark.parametrize("which", ["a.pt", "b.pt", "t.pt"])
+def test_no_file_may_change_while_it_is_compared(which: str) -> None:
+    a, b = sides(ONE, OTHER)
+    tokens = write(Path("t.pt"), {"r": ([1], [2, 3])})
+    with pytest.raises(CompareError, match=f"{which} changed while it was compared"):
+        compare(a, b, Declared(tokens=tokens), look=lambda *_: os.utime(which, ns=(1, 1)))
 
 
 def test_declarations_never_override_a_manifest() -> None:

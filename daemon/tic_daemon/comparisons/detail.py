@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from tic_daemon.compare.align import Alignment
+from tic_daemon.compare.align import Alignment, ids
 from tic_daemon.compare.blocks import Block, blocks
 from tic_daemon.compare.figures import Figures, SequenceFigures
-from tic_daemon.compare.sides import Side, count
+from tic_daemon.compare.sides import Side, Tensor, count
 from tic_daemon.store.comparison_rows import ComparisonSequenceRow, ComparisonTokenRow
 
 SEQUENCES: Final = 2000
@@ -94,9 +94,9 @@ def detail(comparison_id: str, a: Side, b: Side, alignment: Alignment, figures: 
     )  # fmt: skip
 
 
-def _token_id(tokens: object, position: int) -> int | None:
-    bits = tokens.bits() if tokens is not None else ()  # type: ignore[attr-defined]
-    return int(bits[position]) if position < len(bits) else None
+def _token_id(tokens: Tensor | None, position: int) -> int | None:
+    known = ids(tokens) if tokens is not None else ()
+    return int(known[position]) if position < len(known) else None
 
 
 def _token(block: Block, index: int, place: tuple[str, int]) -> _Token:
