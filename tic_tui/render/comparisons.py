@@ -127,6 +127,11 @@ def row(one: Comparison, width: int, glyphs: Glyphs, *, selected: bool, all_runs
     return b.cell(stands, STANDING_CELLS, stands_tone).add(why(one), "dim").line()
 
 
+def group(one: Comparison) -> str:
+    """ "inference, A/A": its control group and what of it varies; "" for none."""
+    return ", ".join(word for word in (_GROUP.get(str(one.control_group), ""), str(one.variant or "")) if word)
+
+
 def what(one: Comparison) -> str:
     """ "rollout.pt against again.pt, inference alone, A/A": what is compared with what, and for which control group."""
     words = [pair(one.side_a, one.side_b), str(one.control_group or "").replace("_", " "), str(one.variant or "")]

@@ -57,10 +57,9 @@ class _Within(View):
 
     def crumbs(self) -> Sequence[str]:
         step = "step unknown" if self.one.step is None else f"step {self.one.step}"
-        place = self.place()
-        group = () if place else (self.one.control_group, self.one.variant)
-        what = ", ".join([f"{step} compared", *(str(word).replace("_", " ") for word in group if word)])
-        return ("tic", self.one.run_id or "run unknown", what, *place)
+        group = comparisons.group(self.one)
+        place = self.place() or ([group] if group else ())
+        return ("tic", self.one.run_id or "run unknown", f"{step} compared", *place)
 
     def target_run(self) -> tuple[str, int | None, str] | None:
         return None if self.one.run_id is None else (self.one.run_id, self.one.attempt, self.one.target)
