@@ -33,12 +33,13 @@ from tic_daemon.comparisons.files import READY, Contents, Stand, compared
 from tic_daemon.comparisons.pair import Pair, digest, plain
 from tic_daemon.comparisons.pairing import ALONE, DECLARED, MOST, Known, names_side, pairs, pattern, unpaired
 from tic_daemon.comparisons.process import Stopped, TooSlow, Worker, WorkerDied
+from tic_daemon.comparisons.sayings import KNOWN, Sayings
 from tic_daemon.config import PLACE, ComparisonConfig, Config
 from tic_daemon.evidence.judge import Standing
 from tic_daemon.results.judge import RECORDED, VERIFIED
-from tic_daemon.results.safefile import RefusedError, stamp
+from tic_daemon.results.safefile import stamp
 from tic_daemon.store import proofs
-from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonSaidRow, ComparisonTaskRow, ComparisonTold
+from tic_daemon.store.comparison_rows import ComparisonRow, ComparisonTaskRow, ComparisonTold
 from tic_daemon.store.comparison_standing import Made, standing_of
 from tic_daemon.store.rows import ArtifactRow, ResultRow
 
@@ -57,7 +58,6 @@ _ONCE: Final = ":once"
 _OVER: Final = ("done", "judged", "failed")
 _GONE: Final = "gone"
 """In place of what is said of a pair: its manifest makes none of it any more."""
-_SAID: Final = "SELECT path, arg_max(said, rec_id) FROM comparison_said WHERE host = ? GROUP BY path"
 _PENDING: Final = "inconclusive: pending re-check"
 
 
@@ -97,7 +97,7 @@ class Desk:
         self._both: dict[tuple[str, str], str] = {
             (row.side_a, row.content): row.why for row in self._tasks.values() if row.state in ("held", "none")
         }
-        self._said: dict[str, str] | None = None  # as the store has it, once it was asked
+        self._sayings: Sayings | None = None  # once the store was asked
         self._patterns: list[re.Pattern[str]] = [pattern(entry, str(config.base)) for entry in config.comparisons]
         self._changed = threading.Condition()
         self._news: list[ResultRow] = []
@@ -263,31 +263,15 @@ class Desk:
                     self._tell(replace(row, why=why, content=":".join([data, _GONE, *more])))
 
     def _tell_said(self, made: Sequence[Pair]) -> None:
-        """What manifests say of the files of pairs, where it is something else than the store has; then, which
-        manifests were looked at for it: until then a manifest that was written anew leaves nothing of what hangs on it.
-        """
-        if self._said is None:
-            self._said = self._asked_of_store(_SAID)
-        if self._said is None:
-            return
-        roots = {plain(path): (path, pair.root) for pair in made for path in pair.claimed}
-        manifests = self._contents.manifests
-        for path in [path for path in self._said if path not in roots and path not in manifests]:
-            roots[path] = path, self._contents.root_of(path)
-        for name, (path, root) in roots.items():
-            try:
-                self._keep_said(name, self._contents.claim(path, root))
-            except RefusedError:
-                self._keep_said(name, _GONE)
-        for row in manifests.values():
-            if row.present and row.kind in ("manifest", "meta"):
-                self._keep_said(row.path, row.digest)
-
-    def _keep_said(self, path: str, said: str) -> None:
-        if self._said is not None and self._said.get(path, "") != said:
-            self._said[path] = said
+        """What manifests say now, where it is something else than the store has."""
+        if self._sayings is None:
+            known = self._asked_of_store(KNOWN)
+            if known is None:
+                return
+            self._sayings = Sayings(self._host, known)
+        if news := self._sayings.news(made, self._contents):
             with self._changed:
-                self._rows.append(ComparisonSaidRow(self._host, path, said))
+                self._rows += news
             self._wake()
 
     def _proved(self) -> dict[str, str]:
