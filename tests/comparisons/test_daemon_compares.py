@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -64,6 +65,14 @@ def test_exit_codes_marks_and_a_later_change(tmp_path: Path) -> None:
     (store,) = root.glob(".tic/*/tic.duckdb")
     sql = "SELECT step, label, reason, is_evidence, not_evidence_because FROM comparisons ORDER BY step"
     assert ask(store, sql) == [(1, None, "no criterion", True, ""), (2, None, "no criterion", True, "")]
+    manifest = root / "results/run-a/step001/manifest.json"
+    said = json.loads(manifest.read_text())
+    (manifest.parent / "more.bin").write_bytes(b"more")
+    said["artifacts"]["more"] = {"path": "more.bin", "size": 4, "sha256": hashlib.sha256(b"more").hexdigest()}
+    manifest.write_text(json.dumps(said))
+    here("watch", "--once", root)
+    assert ask(store, sql) == [(1, None, "no criterion", True, ""), (2, None, "no criterion", True, "")]
+    assert ask(store, "SELECT count(*) FROM comparison") == [(2,)], "a manifest that grew is looked at, and that is all"
     code, told = checked(root)
     assert code == 12 and "2 comparisons without a verdict, the first of step 1: no criterion" in told
     (one,) = ask(store, "SELECT comparison_id FROM comparisons WHERE step = 1")
