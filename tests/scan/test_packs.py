@@ -506,6 +506,21 @@ def test_sleep_level_is_read_from_what_was_backed_up(tail: str, level: str) -> N
 # Schedulers
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["TaskRunner", "RolloutManager", "AgentLoopWorker", "RewardManagerWorker", "RewardLoopWorker", "rewardWorker",
+     "main_task", "SandboxFusionWorker", "ToolAgentLoop", "driver"],
+)  # fmt: skip
+def test_an_actor_that_has_no_gpu_has_no_fault_of_one(name: str) -> None:
+    """What it prints is a copy, a model's or a tool's; of a worker the same lines are a fault."""
+    lines = [
+        "Traceback (most recent call last):", '  File "/srv/a.py", line 4, in step',
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]  # fmt: skip
+    for who, found in ((name, set()), ("WorkerDict", {"cuda.illegal_address"})):
+        assert confirmed("\n".join(f"({who} pid=5) {line}" for line in lines)) == found
+
+
 STREAMS = {  # of what prints by itself: a device's printf and C's printf to stdout, std::cerr and the runtimes to stderr
     "stdout": "cuda.device_assert_line cuda.vllm_csrc ep.deepep_masked ep.deepep_timeout ep.device_assert num.verl_grad",
     "stderr": "cuda.flash_attn cuda.flashinfer cuda.cumem cuda.tms cuda.kernel_env hip.memfault hip.hang hip.queue "

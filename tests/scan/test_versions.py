@@ -29,6 +29,11 @@ FAULTS = [
      "ProcessGroupNCCL watchdog hang.", "nccl.heartbeat"),
     ("torch 2.9", "[rank3]: torch.distributed.DistBackendError: [3] is setting up NCCL communicators and retrieving "
      "ncclUniqueIds from roots via TCPStore by key '0', but got error: wait timeout", "nccl.setup"),
+    ("vLLM 0.33, SGLang 0.5.23: pynccl", "(Worker_TP1 pid=881) ERROR 11-29 16:20:11 [multiproc_executor.py:1189] "
+     "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)", "nccl.cuda"),
+    ("torch 2.9, sampling on a CPU", "[rank3]: RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+     "num.torch_sampling"),
+    ("Open MPI", "[gpu-b07:12345] Signal: Segmentation fault (11)", "proc.mpi_signal"),
     ("torch 2.2, elastic", "[2024-03-01 14:17:40,000] torch.distributed.elastic.multiprocessing.api: [ERROR] failed "
      "(exitcode: -6) local_rank: 3 (pid: 902203) of binary: /opt/venv/bin/python", "proc.torchrun_failed"),
     ("torch 2.9, inductor", ASSERTION.format("/tmp/torchinductor_u/ab/cabc.py:27: unknown",
