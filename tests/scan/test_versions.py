@@ -146,3 +146,16 @@ def test_dynamo_that_gives_up_is_a_compilation() -> None:
     )
     for name in ("recompile_limit", "cache_size_limit"):  # from 2.6, and before
         assert [event.compiler for event in of(scan(line.format(name)), Compilation)] == ["dynamo"]
+
+
+@pytest.mark.parametrize("head", ["[ 1843.308145] ", "Nov 29 05:03:42 gpu-b07 kernel: "])
+def test_a_gpu_that_falls_off_while_the_driver_loads_is_said_in_three_lines(head: str) -> None:
+    """NVIDIA's driver from r570; dmesg and journalctl set what follows the first below its text."""
+    more = " " * len(head)
+    log = (
+        f"{head}NVRM: The NVIDIA GPU 0000:b3:00.0\n{more}NVRM: (PCI ID: 10de:26b5) installed in this system has\n"
+        f"{more}NVRM: fallen off the bus and is not responding to commands.\n"
+    )
+    (fault,) = of(scan(log, role="kernel"), Fault)
+    assert (fault.kind, fault.verdict, fault.at.line_no) == ("xid.fallen", "confirmed", 3)
+    assert [found.verdict for found in of(scan(log), Fault)] == ["mention"], "anybody may print that"
