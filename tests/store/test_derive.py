@@ -274,6 +274,21 @@ def test_rows_that_change_are_closed_not_lost(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_a_new_process_leaves_the_rows_of_others_as_they_are(tmp_path: Path) -> None:
+    writer = Writer.open(StoreLayout.find(tmp_path))
+    for number in range(6):
+        row = source(f"w{number}.log", single_process=True, pid=number + 1)
+        at = At(0, 10, 1, f"pid:{number + 1}", number + 1)
+        events = (ProcessSeen(at), SourceRun(at, "r", "record"), Mismatch(at, run="r", value=1.0))
+        writer.commit([SourceDelta(row, CursorRow(row.source_id, 0, 10), events)])
+    con = writer.reader_cursor()
+    closed = "SELECT count(*) FILTER (valid_to IS NOT NULL), count(*) > 0 FROM"
+    assert con.execute(f"{closed} d_place").fetchall() == [(0, True)]
+    assert con.execute(f"{closed} d_stand").fetchall() == [(0, True)]
+    con.close()
+    writer.close()
+
+
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_two_rows_that_change_alike_are_stored(column: int) -> None:
     rows, later = [["pos", 1, "a"], ["time", 2, "a"]], [["pos", 1, "a"], ["time", 2, "a"]]

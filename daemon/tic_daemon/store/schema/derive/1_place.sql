@@ -249,8 +249,7 @@ reach AS (
        OR (p.generation = c.generation AND p.from_off >= c.byte_offset)
     GROUP BY p.source_id, p.generation, p.from_off
 )
-SELECT row_number() OVER (ORDER BY w.source_id, w.generation, w.proc, p.from_off) AS wid,
-    w.source_id, w.generation, w.proc, p.from_off, p.to_off, p.run_id, p.run_how, w.wkey, w.ekey, w.host, w.console, w.stream0,
+SELECT w.source_id, w.generation, w.proc, p.from_off, p.to_off, p.run_id, p.run_how, w.wkey, w.ekey, w.host, w.console, w.stream0,
     w.zone_s, w.declared_single, w.pid, w.kind, w.path, w.root, w.role, w.rank, w.stamp AS first_stamp, w.stamp_utc AS first_utc,
     CASE WHEN w.ekey IS NOT NULL THEN coalesce(e.attempt, 1) ELSE 1 END AS lo_attempt,
     CASE WHEN w.ekey IS NOT NULL THEN greatest(e.attempt, e.hi_attempt, 1) ELSE coalesce(a.attempt, 1) END AS hi_attempt,

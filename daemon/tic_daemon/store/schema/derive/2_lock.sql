@@ -510,10 +510,11 @@ FROM (VALUES (0, ''), (1, 'stdout'), (2, 'stderr')) s(code, name), (VALUES (0), 
 -- A record is never held by time or step against faults of its own writer that offsets decide, so writers that own a
 -- point of the staircase get a staircase of their own.
 --
--- One row for every place and code where a fault acts: cid = wid * 16 + code.
+-- One row for every place and code where a fault acts: cid = wid * 16 + code. A place's number is its row in t_place: one of its
+-- own, in the order of all, would change with every new process, and each place be kept anew.
 CREATE OR REPLACE TEMP TABLE t_threshold_ AS
 WITH place AS MATERIALIZED (
-    SELECT wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s,
+    SELECT rowid AS wid, source_id, generation, proc, from_off, to_off, run_id, lo_attempt, hi_attempt, wkey, host, console, stream0, zone_s,
         declared_single, path
     FROM t_place
 ),
@@ -769,7 +770,7 @@ SELECT p.source_id, p.generation, p.proc, c.code, p.from_off, p.to_off, p.run_id
     t.* EXCLUDE (cid, shift_us)
 FROM t_place p
 CROSS JOIN t_code_ c
-LEFT JOIN t_threshold_ t ON t.cid = p.wid * 16 + c.code;
+LEFT JOIN t_threshold_ t ON t.cid = p.rowid * 16 + c.code;
 
 -- The attempts that faults act on: how many, and the first of them, for display; it decides nothing. L, LH and E come before
 -- S, which is a consequence. `candidates`: all that nothing shows to be later than another, an E after the others (mostly a
