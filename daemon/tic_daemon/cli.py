@@ -172,7 +172,7 @@ def entry() -> NoReturn:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    from tic_daemon import readiness, until  # noqa: PLC0415  loaded only when needed
+    from tic_daemon import heaps, readiness, until  # noqa: PLC0415  loaded only when needed
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
     from tic_daemon.ending import signals  # noqa: PLC0415  loaded only when needed
     from tic_daemon.scheduler import start_of  # noqa: PLC0415  loaded only when needed
@@ -208,6 +208,7 @@ def _watch(args: argparse.Namespace) -> int:
     if args.local_dir is not None:
         config = replace(config, store=replace(config.store, local_dir=args.local_dir))
     raise_file_limit()
+    heaps.limit()
     listen = None if args.once or args.no_endpoint else _listen(args, config)
     with signals() as ending:
         readiness.prepare(args.ready)
