@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.harness import Watcher, environment, tic, tui, wait_until
+from tests.e2e.harness import Watcher, environment, here, wait_until
+from tic_daemon.store.reader import open_reader
 from tic_tui import cli
 
 RECORD = (
@@ -66,9 +67,9 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_what_a_finished_store_says(workspace: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    tic("watch", "--once", workspace)
-    tic("mark", "story", "--at", workspace, "--reason", f"odd {HOSTILE}")
-    tic("attempt", "story", "--at", workspace, "--from", "now", "--reason", "restarted")
+    here("watch", "--once", workspace)
+    here("mark", "story", "--at", workspace, "--reason", f"odd {HOSTILE}")
+    here("attempt", "story", "--at", workspace, "--from", "now", "--reason", "restarted")
     lines = told(capfd, "--plain", "--since", "start", "--for", "0.5", str(workspace))
     assert words(lines) == ["connection", "attempt", "fault", "LOCKED", "mark", "mismatch", "mismatch", "state"]
     said = dict(zip(words(lines), lines, strict=True))
@@ -101,7 +102,9 @@ def test_while_a_daemon_writes(workspace: Path) -> None:
     log.write_text(RECORD.format(run="story", step=1, second=1, value="0.00125"))
     watcher = Watcher(workspace / ".tic", workspace)
     watcher.start()
-    wait_until(lambda: "0.00125" in tui("status", workspace).stdout, 20)
+    reader = open_reader(workspace)
+    wait_until(lambda: reader.query("SELECT value FROM mismatches").rows == [(0.00125,)], 20, watcher.log)
+    reader.close()
     watch = Watch(workspace, "--plain")
     wait_until(lambda: words(watch.lines())[:1] == ["connection"], 20)
     with log.open("a") as more:
@@ -110,7 +113,7 @@ def test_while_a_daemon_writes(workspace: Path) -> None:
     with log.open("a") as more:  # the record is at its end: that is no news
         more.write("\n" + FAULT)
     wait_until(lambda: "LOCKED" in words(watch.lines()), 20, lambda: "\n".join(watch.lines()))
-    tic("mark", "story", "--at", workspace, "--reason", "why")
+    here("mark", "story", "--at", workspace, "--reason", "why")
     wait_until(lambda: "mark" in words(watch.lines()), 20)
     watcher.kill()
     watcher.start()
@@ -127,7 +130,7 @@ def test_while_a_daemon_writes(workspace: Path) -> None:
 
 
 def test_a_reader_that_goes_away_ends_it(workspace: Path) -> None:
-    tic("watch", "--once", workspace)
+    here("watch", "--once", workspace)
     command = f"{sys.executable} -m tic_tui watch --plain --since start '{workspace}' | head -n 1"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
@@ -158,7 +161,7 @@ def test_findings_are_told_once_each_and_by_status(tmp_path: Path, capfd: pytest
     place.mkdir()
     samples = Path(__file__).parents[1] / "corpus" / "samples"
     shutil.copy(samples / "01_vllm_v1_server_sleep_wake.log", place / "rollout.log")
-    tic("watch", "--once", place)
+    here("watch", "--once", place)
     lines = told(capfd, "--plain", "--since", "start", "--for", "0.5", str(place))
     found = [line for line in lines if re.match(r"\S+ \S+Z finding ", line)]
     expected = {"reset_refused", "update_without_reset", "wake_without_weights"}
