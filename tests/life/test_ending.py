@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.harness import Watcher, ask, environment, tic, wait_until
+from tests.e2e.harness import Watcher, ask, environment, here, wait_until
 from tic_daemon import ending as ending_module
 from tic_daemon.ending import BUDGET_S, CUT_SHORT, HURRY_S, OWN_BUDGET_S, STORM_S, Ending
+from tic_daemon.store.reader import open_reader
 
 RECORD = "[mismatch] run=r step={} metric=kl_k3 value=0.5\n"
 
@@ -68,6 +69,7 @@ ending.BUDGET_S = {budget_s}
 watch.SWEEP_RESERVE_S, watch.COMMIT_RESERVE_S = {budget_s} * 0.3, {budget_s} * {reserve}
 {patch}
 from tic_daemon.cli import entry
+from tic_daemon.store.reader import open_reader
 sys.argv = ["tic-daemon", "watch", {str(tmp_path)!r}]
 entry()
 """
@@ -134,7 +136,7 @@ def test_what_hangs_before_the_commit_is_left_too(tmp_path: Path, what: str) -> 
     code, said, took = ended(process, 30)
     assert code == CUT_SHORT and "SIGHUP: left while" in said and "read again" in said, said
     assert took < 15
-    assert tic("watch", "--once", tmp_path).returncode == 0
+    assert here("watch", "--once", tmp_path).returncode == 0
     assert records(tmp_path) == 1
 
 
@@ -183,6 +185,9 @@ def test_a_second_signal_leaves_the_backlog_for_later(tmp_path: Path) -> None:
     )
     process = start(tmp_path, slow, budget_s=60.0)
     until_up(process, tmp_path)
+    reader = open_reader(tmp_path)
+    wait_until(lambda: reader.query("SELECT count(*) FROM mismatches").rows[0][0] > 0, 20)
+    reader.close()
     process.terminate()
     time.sleep(STORM_S + 0.3)
     assert process.poll() is None, "it reads on"
@@ -191,7 +196,7 @@ def test_a_second_signal_leaves_the_backlog_for_later(tmp_path: Path) -> None:
     assert code == 0 and took < 15, said
     assert "left out: 1 logs are not read to their ends" in said, said
     assert 0 < records(tmp_path) < 200
-    assert tic("watch", "--once", tmp_path).returncode == 0
+    assert here("watch", "--once", tmp_path).returncode == 0
     assert records(tmp_path) == 200
 
 
@@ -210,7 +215,7 @@ def test_no_space_at_the_end_is_given_up_in_time(tmp_path: Path) -> None:
     code, said, took = ended(process, 30)
     assert code == CUT_SHORT and "gave up committing" in said, said
     assert took < 15
-    assert tic("watch", "--once", tmp_path).returncode == 0
+    assert here("watch", "--once", tmp_path).returncode == 0
     assert records(tmp_path) == 1
 
 
