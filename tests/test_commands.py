@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tic_daemon import cli as daemon_cli
+from tic_daemon import logged
 from tic_daemon.errors import TicError
 from tic_daemon.output import complain, printable
 from tic_daemon.store.layout import StoreLayout, local_host
@@ -193,7 +194,7 @@ def test_a_reading_that_is_broken_off_ends_with_130_and_no_words(tmp_path: Path,
 
 def test_what_is_logged_moves_no_cursor() -> None:
     record = logging.LogRecord("x", logging.WARNING, "", 0, "cannot read %s", ("a\x1b[2Jb.log",), None)
-    assert daemon_cli.Clean("%(message)s").format(record) == "cannot read a\\x1b[2Jb.log"
+    assert logged.Clean("%(message)s").format(record) == "cannot read a\\x1b[2Jb.log"
 
 
 @pytest.mark.skipif(not Path("/proc/kmsg").exists(), reason="needs Linux' /proc")

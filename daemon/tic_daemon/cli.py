@@ -33,7 +33,6 @@ import argparse
 import gc
 import importlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
     from tic_daemon import until
     from tic_daemon.config import Config
     from tic_daemon.listen import Listen
-
-LOG_FORMAT = "tic-daemon log %(asctime)s %(levelname)s %(message)s"
-
 
 COMMANDS: Final = {
     "people_commands": ("attempt", "mark", "check"),
@@ -172,7 +168,9 @@ def entry() -> NoReturn:
 
 
 def _watch(args: argparse.Namespace) -> int:
-    from tic_daemon import heaps, readiness, until  # noqa: PLC0415  loaded only when needed
+    import logging  # noqa: PLC0415  loaded only when needed
+
+    from tic_daemon import heaps, logged, readiness, until  # noqa: PLC0415  loaded only when needed
     from tic_daemon.config import load_config  # noqa: PLC0415  loaded only when needed
     from tic_daemon.ending import signals  # noqa: PLC0415  loaded only when needed
     from tic_daemon.scheduler import start_of  # noqa: PLC0415  loaded only when needed
@@ -192,13 +190,7 @@ def _watch(args: argparse.Namespace) -> int:
         except (OSError, ValueError) as error:
             why = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {_why(error)}"
             raise TicError(f"nothing to watch: {root} {why}", "give an existing directory or file") from error
-    logging.basicConfig(
-        level=logging.DEBUG if args.verbose else logging.INFO,
-        format=LOG_FORMAT,
-        stream=sys.stderr,
-    )
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(Clean(LOG_FORMAT))
+    logged.begin(verbose=args.verbose)
     workspace = default_workspace(roots)
     here = workspace.resolve()
     # A store within a store would hide the outer one.
@@ -251,13 +243,6 @@ def _conditions(args: argparse.Namespace) -> list[until.Condition]:
             raise ConfigError("--until-job: this runs in no Slurm job", "name one: --until-job=4711")
         found.append(until.JobOver(job))
     return found
-
-
-class Clean(logging.Formatter):
-    """What is logged names files of strangers: see `printable`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
 
 
 def _listen(args: argparse.Namespace, config: Config) -> Listen:
