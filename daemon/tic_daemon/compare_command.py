@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tic_daemon.collecting import seldom
 from tic_daemon.errors import CompareError
 from tic_daemon.evidence.judge import Goal, Standing
 from tic_daemon.output import printable, printable_json, say
@@ -76,6 +77,11 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         TicError: a file cannot be used, or the report cannot be written.
     """
+    with seldom():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     # Threads of numpy's OpenBLAS cost 50 ms to start, and no sum here is long enough for a second one.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tic_daemon.collecting import seldom
 from tic_daemon.compare import replay
 from tic_daemon.compare.align import Alignment, align, input_digest
 from tic_daemon.compare.figures import POSITIVE, Figures, measure
@@ -172,6 +173,7 @@ def compare(
     """
     declared, manifests = declared or Declared(), manifests or {}
     with ExitStack() as stack:
+        stack.enter_context(seldom())
         first = stack.enter_context(Reading(a))
         second = first if b is None else stack.enter_context(Reading(b))
         left, right = _sides(first, second)
