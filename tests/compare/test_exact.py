@@ -100,6 +100,21 @@ def test_sums_and_products_hang_on_their_sequence_alone(sizes: list[int]) -> Non
         assert added[place] == pytest.approx(math.fsum(x.tolist()), rel=1e-14, abs=0)
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(-1074, 900), st.lists(st.integers(-(2**53), 2**53), min_size=1, max_size=30), st.integers(1, 300),
+    st.sampled_from([0, 12, 30, 52]),
+)  # fmt: skip
+def test_sums_of_known_multiples(unit: int, numbers: list[int], times: int, shift: int) -> None:
+    """Whole multiples of a power of two: added at once where that is exact, and exactly where it is not."""
+    values = np.array([math.ldexp(own >> shift, unit) for own in numbers] * times)
+    values = values[np.isfinite(values)]
+    true = sum(map(Fraction, values.tolist()), Fraction())
+    found = ExactSum()
+    found.add(values, float(np.abs(values).max(initial=0.0)), None, unit)
+    assert Fraction(found.scaled, 1 << 1074) == true
+
+
 def test_what_is_not_finite_is_counted_and_added_nowhere() -> None:
     found = ExactSum()
     found.add(np.array([1.0, math.inf, -math.inf, math.nan, 2.0]))
@@ -164,6 +179,21 @@ def test_distance_in_representable_numbers() -> None:
     assert int(wide[0]) == 2 * 0x7FEFFFFFFFFFFFFF
     powers = [0, 1, 2, 3, 4, 2**32 - 1, 2**32, 2**53 + 1, 2**64 - 1]
     assert bit_lengths(np.array(powers, np.uint64)).tolist() == [one.bit_length() for one in powers]
+
+
+@pytest.mark.parametrize("name", sorted(oracle.WIDTH))
+def test_all_numbers_from_a_size_on_are_multiples_of_one_power_of_two(name: str) -> None:
+    """The significant bits of a type: what is at least 2**(e - 1) is a whole multiple of 2**(e - digits)."""
+    element, width = ELEMENTS[name], oracle.WIDTH[name]
+    rng = np.random.default_rng(7)
+    bits = np.concatenate([rng.integers(0, 1 << width, 500, dtype=np.uint64), np.arange(40, dtype=np.uint64)])
+    values = [own for own in map(abs, element.values(bits.astype(element.bits)).tolist()) if own and math.isfinite(own)]
+    odd = 0
+    for own in values:
+        multiple = Fraction(own) / Fraction(2) ** (math.frexp(own)[1] - element.digits)
+        assert multiple.denominator == 1
+        odd += multiple.numerator % 2
+    assert odd > 40, "one bit less would not do"
 
 
 @pytest.mark.parametrize("name", sorted(oracle.WIDTH))

@@ -6,6 +6,7 @@ import math
 import re
 import tracemalloc
 import zipfile
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +190,20 @@ def test_products_of_both_signs_are_added_exactly() -> None:
 def test_differences_below_the_normal_numbers_have_their_power() -> None:
     a, b = (made.of_values({"r": own}, dtype="float64") for own in ([-1e-310, -1.0, -2e-300], [-3e-310, -1.0, -1e-300]))
     assert figures(a, b).magnitudes == {math.frexp(2e-310)[1]: 1, math.frexp(1e-300)[1]: 1}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("block", [1, 1 << 16])
+def test_signed_sums_of_the_smallest_numbers(dtype: str, block: int) -> None:
+    """From the smallest number of the type on; one of 1/4 beside them in another sequence: kl_k1 is exact."""
+    small = float(np.nextafter(np.zeros(1, dtype), np.ones(1, dtype))[0])
+    values = {"p": [-small], "q": [-small, -2 * small, -7 * small], "r": [-small, -0.25]}
+    others = {"p": [-2 * small], "q": [-3 * small, -2 * small, -small], "r": [-small, -0.25 - 2.0**-10]}
+    a, b = made.of_values(values, dtype=dtype), made.of_values(others, dtype=dtype)
+    for one, other, sign in ((a, b, 1), (b, a, -1)):
+        found = figures(one, other, block=block)
+        true = sign * (Fraction(2.0**-10) - Fraction(3 * small)) / 6
+        assert found.metrics["kl_k1"] == float(true)
 
 
 def test_signed_zeros_differ_and_are_named() -> None:

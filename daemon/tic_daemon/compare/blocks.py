@@ -103,26 +103,26 @@ class Block:
         if elements[0] is elements[1]:
             self.differ = np.not_equal(self.a, self.b, out=scratch.of("differ", len(self.a), np.bool_))
             self.mismatched = int(np.count_nonzero(self.differ))
-        self._values: dict[str, Float64] = {}
+        self._values_a: Float64 | None = None
+        self._values_b: Float64 | None = None
         self._squares: tuple[list[float], list[float], list[float]] | None = None
 
     @property
     def values_a(self) -> Float64:
         """Side A as float64."""
-        return self._side("a", self.a, self.elements[0])
+        if self._values_a is None:
+            self._values_a = self.elements[0].values(self.a, self.scratch.of("values a", len(self.a)))
+        return self._values_a
 
     @property
     def values_b(self) -> Float64:
         """Side B as float64. The same array as that of A where no bit differs."""
-        if self.differ is not None and not self.mismatched:
-            return self.values_a
-        return self._side("b", self.b, self.elements[1])
-
-    def _side(self, name: str, bits: Bits, element: Element) -> Float64:
-        found = self._values.get(name)
-        if found is None:
-            found = self._values[name] = element.values(bits, self.scratch.of(f"values {name}", len(bits)))
-        return found
+        if self._values_b is None:
+            if self.differ is not None and not self.mismatched:
+                self._values_b = self.values_a
+            else:
+                self._values_b = self.elements[1].values(self.b, self.scratch.of("values b", len(self.b)))
+        return self._values_b
 
     @property
     def squares(self) -> tuple[list[float], list[float], list[float]]:

@@ -61,6 +61,11 @@ class Element:
                 raise ValueError(f"{self.name} is no floating-point type")
         return found
 
+    @property
+    def digits(self) -> int:
+        """How many significant bits its numbers have at most."""
+        return _DIGITS[self.name] if self.name in _DIGITS else _FORMATS[self.name][1] + 1
+
     def native(self, bits: Bits) -> NDArray[Any] | None:
         """The bits as numbers of numpy's own type of that kind; None where it has none that is fast."""
         return bits.view(_NATIVE[self.name]) if self.size >= _FAST and self.name in _NATIVE else None
@@ -78,6 +83,7 @@ class Element:
 
 
 _NATIVE: Final = {"float64": "<f8", "float32": "<f4", "float16": "<f2"}
+_DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 _FAST: Final = 4  # bytes of the smallest type whose extremes numpy finds with vector instructions
 
 

@@ -26,6 +26,7 @@ from tic_daemon.compare.elements import Float64
 Blocks = Callable[[], Iterable[Float64]]
 
 _UNIT: Final = 1074
+LEAST: Final = -_UNIT  # all numbers of float64 are whole multiples of this power of two
 _PIECE: Final = 1 << 15  # numbers that are added at a time
 _LAYER: Final = 37  # bits; 2**15 numbers of as many add up to 2**52 at most
 _ROOM: Final = 15  # 1.5 * 2**15 of the largest has its last bit 37 below that
@@ -44,13 +45,20 @@ class ExactSum:
         self.scaled = 0
         self.skipped = 0
 
-    def add(self, values: Float64, peak: float | None = None, work: Float64 | None = None) -> None:
+    def add(
+        self, values: Float64, peak: float | None = None, work: Float64 | None = None, unit: int | None = None
+    ) -> None:
         """Add all of an array.
 
         Args:
             peak: none of the values is larger in size, if that is known.
             work: an array that may be written to, as long as a piece.
+            unit: all of them are whole multiples of 2**unit, if that is known; at least LEAST.
         """
+        if unit is not None and peak is not None and len(values) * peak <= ldexp(1.0, min(53 + unit, 1000)):
+            # No sum of any of them has more than 53 bits.
+            self.scaled += int(ldexp(float(values.sum()), -unit)) << _UNIT + unit
+            return
         for start in range(0, len(values), _PIECE):
             self._piece(np.ascontiguousarray(values[start : start + _PIECE]), peak, work)
 

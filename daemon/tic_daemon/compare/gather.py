@@ -11,15 +11,15 @@ terms added exactly (`exact`).
 from __future__ import annotations
 
 from itertools import pairwise
-from math import fsum
+from math import frexp, fsum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tic_daemon.compare.blocks import Block, Place, Scratch, dots, partial
-from tic_daemon.compare.elements import Float64
-from tic_daemon.compare.exact import ExactSum
+from tic_daemon.compare.elements import PIECE, Float64
+from tic_daemon.compare.exact import LEAST, ExactSum
 from tic_daemon.compare.kept import Kept
 from tic_daemon.compare.means import OVERFLOW, SUMS
 from tic_daemon.compare.runs import first_true, longest_runs, per_sequence, runs_but_few, runs_of_few
@@ -127,7 +127,8 @@ class Gathered:
         self._values(part, high)
         sums = [0.0] * len(peaks)
         if len(gap):
-            sums = self._differences(a, b, d, gap, starts, edges, [peak or 0.0 for _at, peak in peaks], scratch)
+            largest = [peak or 0.0 for _at, peak in peaks]
+            sums = self._differences(a, b, d, gap, starts, edges, largest, scratch, _unit(part, high))
         means: list[float | None] = [
             total / max(end - begin, 1) for total, (begin, end) in zip(sums, pairwise(part.edges), strict=True)
         ]
@@ -152,19 +153,22 @@ class Gathered:
 
     def _differences(
         self, a: Float64, b: Float64, d: Float64, gap: Float64, starts: np.ndarray, edges: list[int],
-        peaks: list[float], scratch: Scratch,
+        peaks: list[float], scratch: Scratch, unit: int | None,
     ) -> list[float]:  # fmt: skip
         """Adds what is made of d, of tokens that differ. Writes to d. Returns the sum of abs(d) of each sequence."""
         size, largest = len(d), max(peaks)
         work = scratch.of("work", size)
         totals = partial(gap, starts, edges)
         self._partials["abs"] += totals
-        self.sums["d"].add(d, largest, work)  # exact, so that it may be added across sequences
+        self.sums["d"].add(d, largest, work, unit)  # exact, so that it may be added across sequences
         # abs(exp(b) - exp(a)) = exp(max(a, b)) * (1 - exp(-abs(d)))
-        drop = np.expm1(np.negative(gap, out=work), out=work)
-        larger = np.maximum(a, b, out=scratch.of("larger", size))
-        np.exp(larger, out=larger)
-        self._partials["p"] += [-own for own in dots(larger, drop, edges)]
+        larger = scratch.of("larger", size)
+        for at in range(0, size, PIECE):  # each of both in a core's own cache
+            piece = slice(at, min(at + PIECE, size))
+            drop, top = work[piece], larger[piece]
+            np.expm1(np.negative(gap[piece], out=drop), out=drop)
+            np.exp(np.maximum(a[piece], b[piece], out=top), out=top)
+        self._partials["p"] += [-own for own in dots(larger, work, edges)]
         self._powers(d, gap, edges, peaks, largest, scratch)
         return totals
 
@@ -406,6 +410,12 @@ def _flagged(part: Block) -> Flags:
         firsts = first_true(differ, edges)
     raw = runs if part.masks is None else longest_runs(differ, starts, part.positions)
     return Flags(counts, firsts, runs, raw, places if few else None)
+
+
+def _unit(part: Block, high: float) -> int | None:
+    """Of which power of two all numbers of a block are whole multiples, and so their differences; None if some may be 0
+    or above it. `high`: no number is larger."""
+    return max(frexp(high)[1] - max(own.digits for own in part.elements), LEAST) if high < 0 else None
 
 
 def _largest(gap: Float64, begin: int, end: int) -> tuple[int, float | None]:

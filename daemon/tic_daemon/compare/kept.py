@@ -58,7 +58,7 @@ class Kept:
                 np.take(values, found, out=self._values[own], mode="clip")  # it checks no place, and takes no memory
                 np.add(found, self.count, out=self._places[own])
         self.count += len(values)
-        while self.held > self._keep or self.count > self._next:
+        while self.held > self._keep or self.count >= self._next:
             self._next = max(self._next, self.count) * 4
             self._narrow(before)
 
@@ -87,10 +87,10 @@ class Kept:
         self._wide /= 2
 
     def _more(self, number: int) -> slice:
-        """Room for more, behind what is held. Memory that was never used is dear: it is taken once."""
+        """Room for more, behind what is held: for the sample, and for all that may be held once that is not enough."""
         begin, self.held = self.held, self.held + number
         if self.held > len(self._values):
-            room = max(2 * len(self._values), self.held, min(_SAMPLE, self._keep))
+            room = max(self.held, self._keep if begin else min(_SAMPLE, self._keep))
             for name in ("_values", "_places"):
                 former = getattr(self, name)
                 larger = np.empty(room, former.dtype)

@@ -88,7 +88,8 @@ class Opened:
     def into(self, offset: int, found: Bits) -> None:
         """Fills a contiguous array with what lies at `offset`. Raises as `read`."""
         self._require(offset, found.nbytes)
-        self._fill(offset, found.view(np.uint8).data)
+        if found.size and os.preadv(self._fd, [found.data], offset) != found.nbytes:  # seldom: it is large, or was cut
+            self._fill(offset, found.view(np.uint8).data)
 
     def _require(self, offset: int, length: int) -> None:
         """Before memory is taken for them."""

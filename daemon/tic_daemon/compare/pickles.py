@@ -136,14 +136,15 @@ class _Machine:
             or min(puts) <= max(gets)  # else it could matter when something is taken
         ):  # fmt: skip
             return False
-        text = key.decode()
-        saved = (memo[gets[0]], memo[gets[1]], text, memo[gets[2]], self.signed(length))
+        text, signed = key.decode(), self.signed
+        saved = (memo[gets[0]], memo[gets[1]], text, memo[gets[2]], signed(length))
         storage = self.persistent(saved)
-        shape, stride = (self.signed(extent),), (self.signed(step),)
+        shape, stride = (signed(extent),), (signed(step),)
         own = self.names[made.text]()
-        given = (storage, self.signed(offset), shape, stride, False, own)
+        given = (storage, signed(offset), shape, stride, False, own)
         built = self.names[_REBUILD](*given)
-        memo.update(zip(puts, (text, saved, shape, stride, own, given, built), strict=True))
+        for place, value in zip(puts, (text, saved, shape, stride, own, given, built), strict=False):
+            memo[place] = value
         self.stack.append(built)
         self.place = found.end()
         return True

@@ -24,6 +24,7 @@ from tic_daemon.compare.sides import Side, count
 
 SHIFTS: Final = (-2, -1, 1, 2)
 _CONSTANT: Final = 40  # bits: a spread that is this far below its square is what rounding leaves
+_NEAR: Final = 1 << 14  # numbers of three arrays that a core's own cache holds
 _FEW: Final = 255  # flags that a byte may count
 _SUMS: Final = ("a", "b", "aa", "bb", "ab")
 
@@ -123,8 +124,10 @@ class Sweep:
         early, late = slice(0, size), slice(step, whole)
         first, second = (late, early) if k > 0 else (early, late)
         gap = part.scratch.of("d", whole)
-        np.subtract(part.values_b[second], part.values_a[first], out=gap[:size])
-        np.abs(gap[:size], out=gap[:size])
+        x, y = part.values_a[first], part.values_b[second]
+        for at in range(0, size, _NEAR):  # both steps while the numbers are in a core's own cache
+            own = gap[at : min(at + _NEAR, size)]
+            np.abs(np.subtract(y[at : at + _NEAR], x[at : at + _NEAR], out=own), out=own)
         gap[outside] = 0.0
         self.tokens[k] += pairs
         if part.differ is not None:

@@ -14,7 +14,7 @@ from tic_daemon.compare.elements import Bits, Element, Float64
 
 NEAR: Final = 0.125
 _EVEN: Final = (1 / 23950080, -1 / 604800, 1 / 15120, -1 / 360, 1 / 6)
-_CLOSE, _MIDDLE = 2.0**-8, 2.0**-5
+_CLOSE, _MIDDLE = 0.0047, 0.04
 _SPACES: Final = ("work", "larger", "fourth", "fifth")  # where powers of d go
 _EXACT: Final = 4  # bytes of the largest type whose distances float64 has exactly
 _INVERSES: Final = tuple(1 / factorial(power) for power in range(11))
@@ -47,11 +47,11 @@ class Powers:
 
     exp(d) - 1 - d is d**2/2! + d**3/3! + ...; so the sum of it is made of the sums of d**2, d**3, ..., each the dot
     product of a power with itself or with the next one. The first is never smaller than the others together. What
-    follows the last is less than 1e-15 of it: d**10 below 1/8, d**8 below 2**-5, d**6 below 2**-8.
+    follows the last is less than 1e-15 of it: d**10 below 1/8, d**8 below 0.04, d**6 below 0.0047.
 
     Args:
         d: differences of all sequences, all below 1/8 in size. scratch: for their powers.
-        largest: the largest size of all, at least 2**-8 if more is not known.
+        largest: the largest size of all.
     """
 
     __slots__ = ("_powers",)
