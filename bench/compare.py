@@ -2,7 +2,8 @@
 seed's sketch made correct (it needs torch), numpy's compare-and-count over the same numbers in memory, and hashlib.
 
 The sketch makes three numbers. So it is held against two things: our whole comparison, which makes all figures and
-diagnostics, hashes both files and judges; and the sketch's own three numbers and the mean, made with our readers.
+diagnostics, hashes both files and judges, called as the sketch is and as a command with its report; and the sketch's own
+three numbers and the mean, made with our readers.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from bench.compare import write_all
 write_all(Path(sys.argv[1]))
 """
 _START = """
-import resource, sys
+import os, resource, sys
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # all have one thread, which our command sees to itself
 from pathlib import Path
 def used():
     own = resource.getrusage(resource.RUSAGE_SELF)
@@ -53,6 +55,12 @@ began = used()
 print(compare(Path(sys.argv[1]), Path(sys.argv[2])).figures.mismatched, began)
 """
 )
+_COMMAND = """
+import sys
+from tic_daemon.cli import main
+code = main(["compare", *sys.argv[1:], "--no-report"])
+sys.exit(code not in (10, 11, 12))  # a verdict of two dumps without manifests
+"""
 _SAME = (
     _START
     + """
@@ -166,7 +174,11 @@ def _ends(folder: Path, kind: str) -> list[str]:
     """End to end, each in a process of its own, one after the other in turn."""
     paths = [str(_path(folder, own)) for own in ("side", kind)]
     size = sum(Path(path).stat().st_size for path in paths) / 2**20
-    programs = {"whole comparison": _OURS, "the sketch's numbers, our readers": _SAME}
+    programs = {
+        "whole comparison": _OURS,
+        "the same as a command": _COMMAND,
+        "the sketch's numbers, our readers": _SAME,
+    }
     if importlib.util.find_spec("torch") is not None:
         programs["the sketch with torch"] = _SKETCH
     found: dict[str, list[Cost]] = {name: [] for name in programs}
@@ -176,19 +188,20 @@ def _ends(folder: Path, kind: str) -> list[str]:
     best = {name: min(costs, key=lambda cost: cost.cpu_s) for name, costs in found.items()}
     lines = [f"  tokens that differ: {kind}; input {size:.0f} MiB"]
     for name, cost in best.items():
-        own = cost.cpu_s - float(cost.output.split()[1])
-        lines.append(f"    {name:<36} {cost.cpu_s:6.2f} ({own:.2f}), {cost.rss_mib:.0f} MiB resident")
+        own = "" if name == "the same as a command" else f" ({_begun(cost):.2f})"
+        lines.append(f"    {name:<36} {cost.cpu_s:6.2f}{own}, {cost.rss_mib:.0f} MiB resident")
     sketch = best.get("the sketch with torch")
     if sketch is None:
         return [*lines, "    the sketch: torch is not installed"]
-    for name in list(best)[:2]:
-        lines.append(f"    times the sketch, {name:<36} {_times(sketch, best[name])}")
+    for name, cost in list(best.items())[:3]:
+        own = "" if name == "the same as a command" else f" ({_begun(sketch) / _begun(cost):.2f})"
+        lines.append(f"    times the sketch, {name:<36} {sketch.cpu_s / cost.cpu_s:.2f}{own}")
     return lines
 
 
-def _times(sketch: Cost, ours: Cost) -> str:
-    begun = [cost.cpu_s - float(cost.output.split()[1]) for cost in (sketch, ours)]
-    return f"{sketch.cpu_s / ours.cpu_s:.2f} ({begun[0] / begun[1]:.2f})"
+def _begun(cost: Cost) -> float:
+    """Without the start: a program says at its end what it had used when it began."""
+    return cost.cpu_s - float(cost.output.split()[1])
 
 
 def _parts(paths: tuple[Path, Path]) -> list[str]:
