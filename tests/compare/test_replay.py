@@ -131,6 +131,16 @@ def test_segments_that_are_none_are_refused(segments: Any) -> None:
     assert code == 2 and "which a.pt lacks" in errors
 
 
+def test_segments_of_a_manifest_contradict_no_version_of_the_dump() -> None:
+    """Split by them, figures of version 3 would stand under version 7."""
+    a = _jsonl(Path("a.jsonl"), [-1.0, -2.0], policy="3")
+    b = _jsonl(Path("b.jsonl"), [-1.0, -2.5], policy="3")
+    for segments, refused in (([[0, "3"]], False), ([[0, "7"]], True), ([[0, "3"], [1, "7"]], True)):
+        _meta(b, policy_segments={"r": segments})
+        code, _out, errors = run(a, b)
+        assert (code == 2 and "the dump says" in errors) == refused, segments
+
+
 def _pair(name: str, rows: dict[str, list[float]], version: str | None, **said: Any) -> Path:
     path = write(Path(f"{name}.pt"), {key: (f32(*own), mask(*([1] * len(own)))) for key, own in rows.items()})
     _meta(path, **({"policy_version": version} if version else {}), input_sha256="ab", **said)
