@@ -27,6 +27,7 @@ from tic_daemon.compare.opened import Opened
 from tic_daemon.compare.reading import token_file
 from tic_daemon.compare.reporting import dumped, record, text
 from tic_daemon.errors import CompareError
+from tic_daemon.evidence.judge import Standing
 from tic_daemon.evidence.labels import Label
 from tic_daemon.scan import records
 
@@ -401,6 +402,44 @@ def test_a_path_that_one_side_took_was_taken() -> None:
         for path, hits in ((a, hits_a), (b, hits_b)):
             _meta(path, input_sha256="ab", **({} if hits is None else {"path_hits": {"decode": hits}}))
         assert words in report(a, b, "--criterion", Path("c.toml"), *SHOWN)["identity"]["verdict"]["reason"], words
+
+
+@pytest.mark.parametrize("nothing", ["unknown", "Unknown ", "", " "])
+def test_unknown_on_both_sides_is_unknown_and_not_equal(nothing: str) -> None:
+    """A manifest marks what it does not know as unknown: two of them agree in nothing."""
+    criterion, digest = _frozen()
+    a, b = sides(ONE, ONE)
+    shown = {"criterion_sha256": digest, "basis": "raw", "policy_version": 7, "input_sha256": "ab"}
+    for lacking, words in (
+        ({"basis": nothing}, "not shown: basis"), ({"policy_version": nothing}, "not shown: policy version"),
+        ({"input_sha256": nothing}, "not shown: inputs"), ({}, ""),
+    ):  # fmt: skip
+        for path, pid in ((a, 1), (b, 2)):
+            _meta(path, producer=_receipt(pid), **{**shown, **lacking})
+        found = compare(a, b, Declared(criterion=criterion, standing=Standing.CLEAR))
+        assert (found.verdict.rule, found.verdict.label) == (8 if words else 10, None) and words in found.verdict.reason
+    _meta(a)
+    _meta(b)
+    facts = compare(a, b, Declared(nothing, nothing)).facts
+    assert (facts.basis, facts.policy) == ("unknown", "unknown"), "a declaration of nothing declares nothing"
+    zeros = {"r": (f32(0, -0.0), mask(1, 1))}
+    a, b = sides(zeros, zeros)
+    for path in (a, b):
+        _meta(path, hook_count=3, score_source=nothing, negative_control="report-3")
+    assert compare(a, b).verdict.rule == 6, "an unknown source proves no zero"
+    for path in ("x.jsonl", "y.jsonl"):
+        line = {"request_id": "r", "logprobs": [-1, -2], "response_mask": [True, True], "policy": ["3", nothing]}
+        Path(path).write_text(json.dumps(line))
+    assert compare(Path("x.jsonl"), Path("y.jsonl")).facts.policy == "unknown"
+
+
+def test_a_state_that_is_unknown_is_not_another_one() -> None:
+    Path("c.toml").write_text('metric = "bitwise"\n[execution]\ngraph_mode = "FULL"\n')
+    a, b = sides(ONE, OTHER)
+    for path in (a, b):
+        _meta(path, input_sha256="ab", execution={"graph_mode": "unknown"})
+    verdict = report(a, b, "--criterion", Path("c.toml"), *SHOWN)["identity"]["verdict"]
+    assert verdict["rule"] == 8 and "execution state graph_mode" in verdict["reason"]
 
 
 def test_a_declaration_that_either_manifest_contradicts_is_refused() -> None:

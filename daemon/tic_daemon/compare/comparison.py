@@ -22,6 +22,7 @@ from tic_daemon.compare.manifests import Claims, claims
 from tic_daemon.compare.opened import Opened
 from tic_daemon.compare.plainfiles import versions
 from tic_daemon.compare.reading import Reading, token_file
+from tic_daemon.compare.said import word
 from tic_daemon.compare.sides import Sequence, Side
 from tic_daemon.compare.signs import Signs, signs
 from tic_daemon.compare.sweep import Sweep
@@ -172,6 +173,7 @@ def compare(
             a manifest.
     """
     declared, manifests = declared or Declared(), manifests or {}
+    declared = replace(declared, basis=word(declared.basis), policy=word(declared.policy), run=word(declared.run))
     with ExitStack() as stack:
         stack.enter_context(seldom())
         first = stack.enter_context(Reading(a))

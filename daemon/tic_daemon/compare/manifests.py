@@ -139,8 +139,7 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
 
 def _claims(file: _File, source: str, found: said.Said) -> Claims:
     def text(key: str) -> str | None:
-        value = found.get(key)
-        return str(value) if type(value) in {str, int} else None
+        return said.word(found.get(key))
 
     def integer(key: str) -> int | None:
         value = found.get(key)
@@ -201,4 +200,6 @@ def _counts(value: Any) -> dict[str, int] | None:
 def _texts(value: Any) -> dict[str, str] | None:
     if not isinstance(value, dict):
         return None
-    return {str(key): str(one) for key, one in value.items() if type(one) in {str, int, float, bool}}
+    return {
+        str(key): str(one) for key, one in value.items() if type(one) in {float, bool} or said.word(one) is not None
+    }

@@ -26,6 +26,7 @@ import numpy as np
 
 from tic_daemon.compare.elements import ELEMENTS
 from tic_daemon.compare.opened import Opened
+from tic_daemon.compare.said import word
 from tic_daemon.compare.sides import Held, Sequence, Tensor, in_order, segments_of
 from tic_daemon.compare.torchfile import Stored
 from tic_daemon.errors import CompareError
@@ -308,8 +309,8 @@ def json_mask(values: Any, where: str) -> Held:
 
 
 def versions(value: Any) -> tuple[str, ...]:
-    """Policy versions as texts, in order and each once."""
-    if value is None:
-        return ()
+    """Policy versions as texts, in order and each once; none where one of them is not known."""
     several = value if isinstance(value, list | tuple) else [value]
+    if any(one is None or (isinstance(one, str) and word(one) is None) for one in several):
+        return ()
     return tuple(dict.fromkeys(str(one) for one in several))

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from tic_daemon.compare.said import word
+
 PACKING: Final = "packing"
 
 
@@ -52,8 +54,7 @@ def replay_of(value: Any) -> Replay | None:
         return None
 
     def text(key: str) -> str | None:
-        own = value.get(key)
-        return str(own) if type(own) in {str, int} and str(own) else None
+        return word(value.get(key))
 
     def number(key: str) -> int | None:
         own = value.get(key)

@@ -25,6 +25,15 @@ _LISTS: Final = ("artifacts", "files")
 Said = dict[str, Any]
 
 
+def word(value: Any) -> str | None:
+    """A text or an integer as text; None where it says nothing: it is empty, or the word `unknown`. Whoever writes that
+    on both sides has shown nothing to be equal."""
+    if type(value) not in {str, int}:
+        return None
+    found = str(value)
+    return None if found.strip().lower() in {"", "unknown"} else found
+
+
 def source_of(path: str, known: str = "") -> str:
     """The manifest that speaks for a file, or "". `known`: one that is known to name it."""
     own = f"{path}.meta.json"
