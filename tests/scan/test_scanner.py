@@ -615,3 +615,16 @@ def test_what_stands_behind_a_bar_in_a_container_is_its_own() -> None:
     reset = "INFO 11-29 09:14:02 [block_pool.py:861] Successfully reset prefix cache"
     (phase,) = of(scan(f"vllm-1  | {bar}\r{reset}\n"), WeightPhase)
     assert (phase.at.proc, phase.phase) == ("in:vllm-1", "reset")
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(32 * 1024, "mention"), (65 * 1024, "confirmed")])
+def test_a_quotation_that_nobody_closes_ends(size: int, verdict: str) -> None:
+    """verl prints `[response]` and then `[score]`; a process that died between them has not said the last word of it."""
+    head = "(WorkerDict pid=5) "
+    lines = [
+        "Traceback (most recent call last):", '  File "/srv/a.py", line 4, in step',
+        "RuntimeError: CUDA error: an illegal memory access was encountered",
+    ]  # fmt: skip
+    said = f"{head}[response] so\n" + f"{head}{'word ' * 16}\n" * (size // 100)
+    (fault,) = of(scan(said + "".join(f"{head}{line}\n" for line in lines)), Fault)
+    assert fault.verdict == verdict
