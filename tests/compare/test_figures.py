@@ -109,6 +109,22 @@ def test_figures_by_hand() -> None:
     assert found.magnitudes == {0: 1, -1: 1}, "1/2 <= 0.5 < 1 and 1/4 <= 0.25 < 1/2"
 
 
+def test_of_equal_largest_differences_the_first_is_named() -> None:
+    """In the order of ids, then of positions: whoever looks finds the same one each time, in any size of blocks."""
+    a = made.of_values({"p": [-1, -1], "q": [-1, -2, -3], "r": [-2]})
+    b = made.of_values({"p": [-1.25, -1], "q": [-1, -2.5, -3.5], "r": [-1.5]})
+    for block in (1, 4, 100):
+        found = figures(a, b, block=block)
+        assert found.places["logprob_max"] == ("q", 1) and [row.max_at for row in found.per_sequence] == [0, 1, 0]
+
+
+def test_sequences_that_end_in_zero_are_counted_where_more_stands_before() -> None:
+    """An end-of-text token that nobody scored; one token that is 0 may be sure of itself, and a masked one is none."""
+    a = made.of_values({"p": [0.0], "q": [-1, 0.0], "r": [-1, -2], "s": [0.0, -1]})
+    b = made.of_values({"p": [0.0], "q": [-1, -2], "r": [-1, 0.0], "s": [0.0, -1]})
+    assert figures(a, b).ends_in_zero == 2
+
+
 def test_k1_to_k3_follow_the_direction() -> None:
     """d = +10 and d = -10: exp(10) - 11 is 22015.47, exp(-10) + 9 is 9.000045."""
     up = figures(made.of_values({"r": [-11.0]}), made.of_values({"r": [-1.0]})).metrics

@@ -53,6 +53,7 @@ def file(size: int = 10, sha256: str = "", modified: float = REST) -> Look:
         (ONCE, FULL, Look(failed="missing"), "missing"),
         (NEVER, Said(10, A, "the manifest", NOW - 3), Look(failed="missing"), "pending"),
         (ONCE, Said(10, A, "the manifest", NOW - 3), Look(failed="missing"), "missing"),
+        (NEVER, Said(10, A, "the manifest", NOW + 3600), Look(failed="missing"), "missing"),  # its clock ahead of ours
         (ONCE, FULL, Look(failed="refused", why="it is a FIFO"), "refused"),
         (ONCE, FULL, Look(failed="unreadable", why="denied"), "unreadable"),
     ],
