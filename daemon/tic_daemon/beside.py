@@ -6,6 +6,8 @@ daemon's thread commits it. None of them may hold up a line.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +23,7 @@ from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.sources.gpu import GpuWatch
 from tic_daemon.sources.recordfiles import RecordFiles
 from tic_daemon.sources.results import Results
+from tic_daemon.sources.smallfiles import never
 from tic_daemon.sources.smifiles import SmiFiles
 from tic_daemon.sources.wandb_api import WandbApi
 from tic_daemon.sources.wandb_local import WandbLocal
@@ -197,13 +200,16 @@ class Beside:
         self._record_files.note(last)
         return last
 
-    def finish(self, survey: Survey | None, batch: Batch) -> None:
-        """A last look at all files."""
-        self._env_files.finish(survey.env_files if survey else (), FILES_S)
-        self._record_files.finish(self._of_record(survey), FILES_S)
-        self._smi_files.finish(survey.smi_files if survey else (), FILES_S)
+    def finish(self, survey: Survey | None, batch: Batch, no_more: Callable[[], bool] | None = None) -> None:
+        """A last look at all files, which takes a few seconds at the most; with `no_more` until that says to stop."""
+        wait_s, over = (FILES_S, never) if no_more is None else (math.inf, no_more)
+        self._env_files.finish(survey.env_files if survey else (), wait_s, over)
+        self._record_files.finish(self._of_record(survey), wait_s, over)
+        self._smi_files.finish(survey.smi_files if survey else (), wait_s, over)
         batch.add(self._smi_files.take())
         self.results.finish(FILES_S)
+        while no_more is not None and self.results.busy() and not no_more():
+            time.sleep(0.01)
         self.take_results(batch)
 
     def stop_gpus(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tic_daemon.attempts import Declarer
 from tic_daemon.batch import Batch
-from tic_daemon.beside import FILES_S, Beside
+from tic_daemon.beside import Beside
 from tic_daemon.config import Config
 from tic_daemon.ending import CUT_SHORT, Ending
 from tic_daemon.listen import Listen
@@ -217,7 +217,7 @@ class Daemon:
             kept = self._keep(lambda: self._ending.requested, whole=swept) and swept
             kept = kept and self._compare(lambda: self._ending.requested)
             if kept:
-                self._upkeep(last=True)
+                self._upkeep(last=True, no_more=lambda: self._ending.requested)
                 self._commit(force=True)  # what was declared only now
             return kept
         finally:
@@ -314,10 +314,10 @@ class Daemon:
         self._upkeep()
         return True
 
-    def _upkeep(self, *, last: bool = False) -> None:
+    def _upkeep(self, *, last: bool = False, no_more: Callable[[], bool] | None = None) -> None:
         survey = self._follower.survey
         if last:
-            self._beside.finish(survey, self._batch)
+            self._beside.finish(survey, self._batch, no_more)
         elif survey is not None:
             self._beside.look(survey, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
@@ -405,15 +405,17 @@ class Daemon:
         """Commits what is verified of results until all of it is. False: `no_more` said to stop before."""
         results = self._beside.results
         results.hurry()
-        until = time.monotonic() + SETTLING_S
+        until, final = time.monotonic() + SETTLING_S, False
         while not no_more():
             self._beside.look_at_results(self._follower.survey, self._batch)
             if self._batch.results and not self._pace.remaining(time.monotonic()):
                 self._commit()
-            if not results.busy() and (time.monotonic() >= until or not results.settling()):
-                results.finish(FILES_S, final=True)
+            if not results.busy() and final:
                 self._beside.look_at_results(self._follower.survey, self._batch)
                 return True
+            if not results.busy() and (time.monotonic() >= until or not results.settling()):
+                results.finish(0.0, final=True)
+                final = True
             time.sleep(0.01)
         return False
 

@@ -6,14 +6,20 @@ import json
 import os
 import random
 import shutil
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 from tests.e2e.harness import ROOT, Watcher, ask, here, once, tui
 from tests.results.test_archive import CORPUS, manifest, put, sha
+from tic_daemon import beside, watch
+from tic_daemon.beside import Beside
+from tic_daemon.results.archive import Archive
+from tic_daemon.sources.envfiles import EnvFiles
 from tic_daemon.store import united
 
 LOG = ROOT / "samples" / "grpo-tiny-a" / "worker_raw.log"
@@ -157,3 +163,38 @@ def test_killed_again_and_again_nothing_is_lost_or_told_twice(tmp_path: Path) ->
     assert ask(store, again.replace("a.* EXCLUDE (rec_id, observed_at)", "a")) == [(0,)]
     numbers = ask(store, "SELECT count(*), count(DISTINCT rec_id) FROM artifact")
     assert numbers[0][0] == numbers[0][1]
+
+
+def test_once_waits_for_its_last_look_at_files_however_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = threading.Event()
+    finish, read, look = Beside.finish, EnvFiles._changed, Archive.look
+
+    def finishing(*args: Any) -> None:
+        last.set()
+        finish(*args)
+
+    def reading(*args: Any) -> None:
+        last.wait(30)
+        time.sleep(1)
+        read(*args)
+
+    def looking(*args: Any, final: bool = False) -> None:
+        time.sleep(1 if final else 0)
+        look(*args, final=final)
+
+    for module in (beside, watch):
+        monkeypatch.setattr(module, "FILES_S", 0.0, raising=False)
+    monkeypatch.setattr(watch, "SETTLING_S", 0.0)
+    monkeypatch.setattr(Beside, "finish", finishing)
+    monkeypatch.setattr(EnvFiles, "_changed", reading)
+    monkeypatch.setattr(Archive, "look", looking)
+    (tmp_path / "a.log").write_text("job begins\n")
+    (tmp_path / ".env").write_text("VLLM_BATCH_INVARIANT=1\n")
+    put(tmp_path / "results" / "r" / "step0" / "a.pt", b"1", time.time())
+    manifest(tmp_path / "results" / "r" / "step0", {"a.pt": b"1", "gone.pt": b"1"}, time.time(), run="r", step=0)
+    once(tmp_path)
+    store = store_of(tmp_path)
+    assert ask(store, STATES) == [("r", "missing", 1), ("r", "verified", 1)]
+    assert ask(store, "SELECT name, value FROM b_env_pin") == [("VLLM_BATCH_INVARIANT", "1")]

@@ -5,13 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 log = logging.getLogger("tic-daemon")
 
 EVERY_S: Final = 20.0
+
+
+def never() -> bool:
+    """False."""
+    return False
 
 
 class SmallFiles(ABC):
@@ -43,12 +49,18 @@ class SmallFiles(ABC):
         self._thread = threading.Thread(target=self._look_at, args=(tuple(files),), name=self._name, daemon=True)
         self._thread.start()
 
-    def finish(self, files: Sequence[tuple[str, str]], wait_s: float) -> None:
-        """A last look, for which so many seconds are waited."""
+    def finish(self, files: Sequence[tuple[str, str]], wait_s: float, no_more: Callable[[], bool] = never) -> None:
+        """A last look, for which so many seconds are waited, or until `no_more` says to stop. One that is under way may
+        have begun before what is asked for was written."""
+        until = time.monotonic() + wait_s
+        self._join(until, no_more)
         self._next = 0.0
         self.look(files, 0.0)
-        if self._thread is not None:
-            self._thread.join(wait_s)
+        self._join(until, no_more)
+
+    def _join(self, until: float, no_more: Callable[[], bool]) -> None:
+        while self._thread is not None and self._thread.is_alive() and time.monotonic() < until and not no_more():
+            self._thread.join(max(0.0, min(0.2, until - time.monotonic())))
 
     def _look_at(self, files: tuple[tuple[str, str], ...]) -> None:
         for path, root in files:
