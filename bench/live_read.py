@@ -11,7 +11,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from bench import measure, watched
 from tic_daemon.errors import StoreError
@@ -26,6 +28,8 @@ A_SECOND = 4
 WINDOW_S = 20.0
 INGEST_ROWS_S = 1000
 PAIRS = 3
+
+T = TypeVar("T")
 
 _RECORD = (
     "[mismatch] run=bench step={n} policy=1 input={n} phase=decode rank=0 repeat=0 scope=fixed-input intervention=none "
@@ -167,8 +171,8 @@ def _crowd(root: Path, how: str, seconds: float) -> int:
         try:
             reader = _reader(root)
             time.sleep(number / CLIENTS / A_SECOND)
-            position, after = reader.tail().position, _newest(reader)
-            at = reader.query("SELECT * FROM mismatches LIMIT 0", timeout_s=30).columns.index("rec_id")
+            position, after = _told(reader.tail).position, _told(lambda: _newest(reader))
+            at = _told(lambda: reader.query("SELECT * FROM mismatches LIMIT 0", timeout_s=30)).columns.index("rec_id")
             while (began := time.monotonic()) < until:
                 try:
                     if how == "tail":
@@ -191,6 +195,16 @@ def _crowd(root: Path, how: str, seconds: float) -> int:
     for error in failed[:1]:
         print(f"a client failed: {error!r}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _told(ask: Callable[[], T]) -> T:
+    """The answer, when the daemon has the time and the memory for it."""
+    for _ in range(20):
+        try:
+            return ask()
+        except StoreError:
+            time.sleep(1)
+    return ask()
 
 
 def _quantiles(seconds: list[float]) -> str:
