@@ -706,6 +706,10 @@ def test_zone_is_inferred_from_live_lines_only_if_they_agree(d: Path) -> None:
     assert [note(40, 40), note(40.5, 40.5), note(41, 41)] == [None, None, None]  # three, but within one second
     assert note(42.5, 42) == 19800
     assert h.row(d / "a.log").zone_how == "inferred"
+    # The clocks go back by an hour: none of the two is of all lines, and none that is seen later.
+    assert [note(100 + seconds, 100 + seconds - 3600) for seconds in range(4)] == [19800, 19800, None, None]
+    assert [note(200 + seconds, 200 + seconds - 3600) for seconds in range(6)] == [None] * 6
+    assert h.row(d / "a.log").zone_how == "changed"
     h.stop()
 
 

@@ -227,7 +227,8 @@ class FileFollower:
         """A line read within about 2 s of its being written, while caught up, bears the zoneless `stamp`.
 
         Three such observations in a row that agree on a quarter of an hour name the source's zone (`zone_how`
-        "inferred"), unless tic.toml names it. `now`: wall time in seconds when the line was read.
+        "inferred"), unless tic.toml names it. Others later take it away for good ("changed"). `now`: wall time in
+        seconds when the line was read.
         """
         if source := self._by_id.get(source_id):
             source.note_stamp(stamp, now)

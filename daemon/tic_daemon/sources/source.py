@@ -135,7 +135,12 @@ class Source:
 
     def note_stamp(self, stamp: datetime, now: float) -> None:
         """See `FileFollower.note_live_stamp`."""
-        if self.row.zone_how != "configured" and (zone := self._zone.note(stamp, now)) is not None:
+        if self.row.zone_how in {"configured", "changed"} or (zone := self._zone.note(stamp, now)) is None:
+            return
+        if self.row.zone_how == "inferred" and zone != self.row.zone_s:
+            # Clocks were put back or forward, or the log has lines of two: no number fits all of its stamps.
+            self.set(zone_s=None, zone_how="changed")
+        else:
             self.set(zone_s=zone, zone_how="inferred")
 
     # --- generations -------------------------------------------------------------------------------------------------
