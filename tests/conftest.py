@@ -65,9 +65,11 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests may take their time: they are run beside other work, on machines of which nobody waits for them."""
+    """Slow tests, and property tests with all of their examples, may take their time: they are run beside other work, on
+    machines of which nobody waits for them."""
+    thorough = bool(os.environ.get("TIC_THOROUGH"))
     for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+        if (thorough or item.get_closest_marker("slow")) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(1500))
 
 

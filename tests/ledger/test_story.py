@@ -223,10 +223,14 @@ def test_the_story(tmp_path: Path) -> None:
     assert cli.main(["verify", str(tmp_path)]) == 14
     dump.write_bytes(whole)
     assert cli.main(["verify", str(tmp_path)]) == 0
-    # Nor does a receipt that was edited, though a daemon has read it again since; nor one that was deleted.
+    # Nor does a receipt that says otherwise of what was compared, though a daemon has read it again since; nor one that was
+    # deleted. One that says the same of it, and more, does.
     receipt = tmp_path / "results" / "base-2" / "step_1" / "manifest.json"
     before = receipt.read_bytes()
-    for damage in (lambda: receipt.write_bytes(before + b" "), receipt.unlink):
+    receipt.write_bytes(before.replace(b'"run"', b'"noted": "later", "run"'))
+    job.watch()
+    assert cli.main(["verify", str(tmp_path)]) == 0
+    for damage in (lambda: receipt.write_bytes(before.replace(b'"basis": "raw"', b'"basis": "other"')), receipt.unlink):
         damage()
         job.watch()
         assert cli.main(["verify", str(tmp_path)]) == 14
