@@ -110,7 +110,7 @@ def test_each_value_names_its_place(job: Path) -> None:
 
 def test_the_fingerprint_is_the_hash_of_what_is_known(job: Path) -> None:
     known = {
-        "cache.prefix": "on", "code.commit": SECRET, "graph.mode": "none", "image.digest": "sha256:aa",
+        "cache.prefix": "on", "code.commit": SECRET, "compile.mode": "none", "graph.mode": "none", "image.digest": "sha256:aa",
         "native.path": "/a.so, /b.so", "rollout.dtype": "bfloat16", "rollout.tp": "4",
     }  # fmt: skip
     del known["cache.prefix"]  # the launcher's word alone
