@@ -426,15 +426,21 @@ async def test_a_lifecycle_line_is_opened_down_to_its_bytes_and_says_what_is_kep
 def test_status_says_how_each_process_executes_and_where_its_weights_are(real: Reader) -> None:
     told = report(real, with_state=True)
     text = told.text
-    assert "execution   rollout pid 31361 worker_raw.log: graph_mode NONE, prefix_hit_rate 0.0; " in text
+    assert (
+        "execution   rollout pid 31361 worker_raw.log: compile_mode NONE, graph_mode NONE, prefix_hit_rate 0.0; "
+        in text
+    )
     assert re.search(
-        r"rollout pid 32114 worker_raw\.log: graph_mode NONE; only claimed: .*dtype bfloat16.*prefix_cache on", text
+        r"rollout pid 32114 worker_raw\.log: compile_mode NONE, graph_mode NONE; "
+        r"only claimed: .*dtype bfloat16.*prefix_cache on",
+        text,
     )
     assert "rollout pid 32114 worker_raw.log: new process, cache reset; " in text
     assert "weights     rollout pid 32114" in text and "rollout pid 32354 worker_raw.log: reloaded; " in text
     (run,) = told.data["runs"]
     assert {(r["pid"], r["field"]) for r in run["exec_state"] if r["observed"] != "unknown"} == {
-        (31361, "graph_mode"), (31361, "prefix_hit_rate"), (32114, "graph_mode"),
+        (31361, "compile_mode"), (31361, "graph_mode"), (31361, "prefix_hit_rate"),
+        (32114, "compile_mode"), (32114, "graph_mode"),
     }  # fmt: skip
     assert "exec_state" not in report(real).data["runs"][0]
 
