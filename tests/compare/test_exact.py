@@ -115,6 +115,16 @@ def test_sums_of_known_multiples(unit: int, numbers: list[int], times: int, shif
     assert Fraction(found.scaled, 1 << 1074) == true
 
 
+def test_sums_that_are_too_long_for_one_pass() -> None:
+    """54 to 56 bits, the last of them set: float64 would round them."""
+    for number in (2, 3, 8):
+        values = np.full(number, 2.0**53 - 1)
+        values[-1] = 2.0**53 - 2
+        found = ExactSum()
+        found.add(values, 2.0**53, None, 0)
+        assert found.scaled >> 1074 == number * (2**53 - 1) - 1
+
+
 def test_what_is_not_finite_is_counted_and_added_nowhere() -> None:
     found = ExactSum()
     found.add(np.array([1.0, math.inf, -math.inf, math.nan, 2.0]))
