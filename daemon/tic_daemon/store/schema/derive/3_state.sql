@@ -72,9 +72,9 @@ SELECT p.run_id, p.lo_attempt AS attempt, v.source_id, v.outer_proc, v.pos, v.ru
     v.track, v.phase, v.level, CASE WHEN v.stamp_utc THEN v.stamp ELSE v.stamp - to_seconds(p.zone_s) END AS own_at,
     CASE WHEN v.stamp IS NULL AND v.after_utc OR v.stamp_utc THEN coalesce(v.stamp, v.after_stamp)
          WHEN p.zone_s IS NOT NULL THEN coalesce(v.stamp, v.after_stamp) - to_seconds(p.zone_s) END AS from_at,
-    {'generation': v.generation, 'byte_offset': v.byte_offset, 'line_no': v.line_no, 'host': v.host, 'rank': coalesce(v.proc_rank, p.rank),
+    CASE WHEN v.what = 'life' THEN {'generation': v.generation, 'byte_offset': v.byte_offset, 'line_no': v.line_no, 'host': v.host, 'rank': coalesce(v.proc_rank, p.rank),
      'pid': coalesce(v.pid, p.pid), 'step': v.step, 'path': p.path, 'console': p.console, 'place_host': p.host, 'root': p.root,
-     'run_how': p.run_how, 'hi_attempt': p.hi_attempt, 'observed_at': v.observed_at, 'printed': coalesce(v.stamp, v.after_stamp)} AS told
+     'run_how': p.run_how, 'hi_attempt': p.hi_attempt, 'observed_at': v.observed_at, 'printed': coalesce(v.stamp, v.after_stamp)} END AS told
 FROM (SELECT * FROM t_new_ WHERE source_id NOT IN (SELECT source_id FROM t_redo_) UNION ALL SELECT * FROM t_again_) v
 JOIN t_place p ON p.source_id = v.source_id AND p.generation = v.generation AND p.proc = v.proc
     AND v.byte_offset >= p.from_off AND v.byte_offset < p.to_off;
@@ -97,7 +97,7 @@ LEFT JOIN (SELECT source_id, max(pos) AS last_pos, bool_or(open) AS open FROM t_
 --   last    no line of its engine's weights follows
 --   kinds   what is wrong there, or would be if the engine were used; NULL where it is not. Lines without any are left out, but for `known` and `last`
 CREATE OR REPLACE TEMP TABLE t_seen_ AS
-WITH line AS (
+WITH told AS MATERIALIZED (
     SELECT run_id, attempt, source_id, outer_proc, pos, rule, rec_id, false AS known, (phase = 'new_process')::BIGINT AS lives,
         track <> 'version' AND phase <> 'reset_refused' AS heard, rule LIKE 'prime.%' AS keeps_kv,
         phase = 'reloading' AND level = 'begun' AS begun, phase = 'reset_refused' AS refused,
@@ -114,25 +114,35 @@ WITH line AS (
         drop_pos, sleep_pos, sleep_all_pos, load_pos, weights_pos, kv_pos, reset_pos, upd_pos, answer_pos, use_pos
     FROM t_engine_ WHERE source_id NOT IN (SELECT source_id FROM t_redo_)
 ),
+-- Numbers in place of names: what follows sorts by them, over and over.
+engine AS MATERIALIZED (
+    SELECT row_number() OVER () AS engine, * FROM (SELECT DISTINCT run_id, attempt, source_id, outer_proc FROM told)
+),
+line AS (
+    SELECT e.engine, n.nth, t.* EXCLUDE (run_id, attempt, source_id, outer_proc, rule)
+    FROM told t
+    JOIN engine e ON e.run_id = t.run_id AND e.attempt = t.attempt AND e.source_id = t.source_id AND e.outer_proc = t.outer_proc
+    JOIN (SELECT rule, row_number() OVER (ORDER BY rule) AS nth FROM (SELECT DISTINCT rule FROM told)) n ON n.rule IS NOT DISTINCT FROM t.rule
+),
 used AS (
-    SELECT l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos, l.rule, min(u.pos) AS first_use, max(u.pos) AS last_use
+    SELECT l.engine, l.pos, l.nth, min(u.pos) AS first_use, max(u.pos) AS last_use
     FROM (
         SELECT source_id, outer_proc, pos FROM t_tail_ WHERE what = 'use'
         UNION ALL
         SELECT t.source_id, e.outer_proc, t.pos
-        FROM t_tail_ t JOIN (SELECT DISTINCT source_id, outer_proc FROM line) e ON e.source_id = t.source_id
+        FROM t_tail_ t JOIN (SELECT DISTINCT source_id, outer_proc FROM engine) e ON e.source_id = t.source_id
         WHERE t.what = 'record'
     ) u
     -- Several rules may read one line; a use is behind all of it.
-    ASOF JOIN (SELECT run_id, attempt, source_id, outer_proc, pos, max(rule) AS rule FROM line GROUP BY ALL) l
+    ASOF JOIN (SELECT e.source_id, e.outer_proc, l.engine, l.pos, max(l.nth) AS nth FROM line l JOIN engine e ON e.engine = l.engine GROUP BY ALL) l
         ON l.source_id = u.source_id AND l.outer_proc = u.outer_proc AND u.pos >= l.pos
-    GROUP BY l.run_id, l.attempt, l.source_id, l.outer_proc, l.pos, l.rule
+    GROUP BY l.engine, l.pos, l.nth
 ),
 lived AS (
     SELECT l.* EXCLUDE (lives), (sum(l.lives) OVER engine)::BIGINT AS epoch, lead(l.pos) OVER engine IS NULL AS last, u.first_use, u.last_use
     FROM line l
-    LEFT JOIN used u ON u.run_id = l.run_id AND u.attempt = l.attempt AND u.source_id = l.source_id AND u.outer_proc = l.outer_proc AND u.pos = l.pos AND u.rule = l.rule
-    WINDOW engine AS (PARTITION BY l.run_id, l.attempt, l.source_id, l.outer_proc ORDER BY l.pos, l.rule)
+    LEFT JOIN used u ON u.engine = l.engine AND u.pos = l.pos AND u.nth = l.nth
+    WINDOW engine AS (PARTITION BY l.engine ORDER BY l.pos, l.nth)
 ),
 seen AS (
     SELECT *,
@@ -146,14 +156,15 @@ seen AS (
         first_value(weights_here IGNORE NULLS) OVER future AS next_weights, first_value(kv_here IGNORE NULLS) OVER future AS next_kv,
         first_value(reset_here IGNORE NULLS) OVER future AS next_reset, first_value(answer_here IGNORE NULLS) OVER future AS next_answer,
         first_value(upd_here IGNORE NULLS) OVER future AS next_upd,
-        first_value(first_use IGNORE NULLS) OVER (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule
+        first_value(first_use IGNORE NULLS) OVER (PARTITION BY engine, epoch ORDER BY pos, nth
                                                   ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) AS next_use
     FROM lived
-    WINDOW past AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
-        future AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch ORDER BY pos, rule ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
-        whole AS (PARTITION BY run_id, attempt, source_id, outer_proc, epoch)
+    WINDOW past AS (PARTITION BY engine, epoch ORDER BY pos, nth ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING),
+        future AS (PARTITION BY engine, epoch ORDER BY pos, nth ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING),
+        whole AS (PARTITION BY engine, epoch)
 )
-SELECT * FROM (
+SELECT e.* EXCLUDE (engine), s.* EXCLUDE (engine, nth)
+FROM (
     SELECT *, weights_here IS NOT NULL AS woke_weights, kv_here IS NOT NULL AS woke_kv, [
         CASE WHEN woke_weights AND drop_pos > coalesce(load_pos, -1) AND NOT coalesce(weights_pos > sleep_pos, false)
              THEN 'wake_without_weights' END,
@@ -172,8 +183,9 @@ SELECT * FROM (
         CASE WHEN begun THEN 'update_missing' END
     ] AS kinds
     FROM seen
-)
-WHERE known OR last OR list_count(kinds) > 0;
+) s
+JOIN engine e ON e.engine = s.engine
+WHERE s.known OR s.last OR list_count(s.kinds) > 0;
 
 -- What is wrong, or would be if the engine were used, with the bytes from which on and up to which it holds. Where another engine line closes it,
 -- the next opens anew; so each cycle has its own.
@@ -235,12 +247,16 @@ told AS (
         b.epoch < b.last OR CASE WHEN b.kind = 'update_while_asleep' THEN b.next_upd IS NOT NULL ELSE b.upto IS NOT NULL END AS done
     FROM bounded b
     LEFT JOIN ending e ON e.run_id = b.run_id AND e.attempt = b.attempt AND e.source_id = b.source_id AND e.outer_proc = b.outer_proc AND e.pos = b.upto
-    UNION ALL BY NAME
-    SELECT * FROM t_held_ WHERE done AND source_id NOT IN (SELECT source_id FROM t_redo_)
 )
 SELECT f.* REPLACE (coalesce(f.ended_at, t.own_at) AS ended_at)
 FROM told f
-ASOF LEFT JOIN (SELECT source_id, pos, own_at FROM t_tail_ WHERE own_at IS NOT NULL) t ON t.source_id = f.source_id AND t.pos >= coalesce(f.until_pos, 9223372036854775807);
+ASOF LEFT JOIN (SELECT source_id, pos, own_at FROM t_tail_ WHERE own_at IS NOT NULL) t ON t.source_id = f.source_id AND t.pos >= coalesce(f.until_pos, 9223372036854775807)
+UNION ALL BY NAME
+-- They all end before the tail.
+SELECT h.* REPLACE (coalesce(h.ended_at, CASE WHEN h.until_pos IS NOT NULL THEN t.own_at END) AS ended_at)
+FROM t_held_ h
+LEFT JOIN (SELECT source_id, arg_min(own_at, pos) AS own_at FROM t_tail_ WHERE own_at IS NOT NULL GROUP BY source_id) t ON t.source_id = h.source_id
+WHERE h.done AND h.source_id NOT IN (SELECT source_id FROM t_redo_);
 
 -- What is carried over.
 CREATE OR REPLACE TEMP TABLE t_held_ AS
@@ -290,40 +306,58 @@ SELECT run_id, attempt, ended_at, min(step) OVER (PARTITION BY run_id, attempt O
     max(step) OVER (PARTITION BY run_id, attempt ORDER BY ended_at) AS last_step
 FROM t_step_end_ WHERE ended_at IS NOT NULL;
 
--- One row a finding. A console's copy of an engine's lines says nothing of its own: the same finding at the same printed time
--- is one, and the engine's own log counts before a console.
+-- The findings, each once, and of their steps what the time tells. A console's copy of an engine's lines says nothing of its own: the same finding at
+-- the same printed time is one, and the engine's own log counts before a console. In one epoch of one log no line is another's copy, whatever its time.
+--   next_step, before_step  the lowest step that ended when it began or later, and the highest that ended before
+--   until_step, ended_step  the lowest that ended at until_at or later, and at ended_at
+CREATE OR REPLACE TEMP TABLE t_found_ AS
+WITH told AS (
+    SELECT kind, run_id, attempt, told.pid AS pid FROM t_case_ WHERE found GROUP BY ALL
+    HAVING min(source_id) < max(source_id) OR min(outer_proc) < max(outer_proc) OR min(epoch) < max(epoch)
+),
+copy AS (
+    SELECT rec_id, kind FROM (
+        SELECT c.rec_id, c.kind, c.run_id, c.attempt, c.source_id, c.pos, c.told.pid AS pid, c.told.printed AS printed, c.told.console AS console,
+            row_number() OVER (PARTITION BY c.run_id, c.attempt, c.source_id, c.outer_proc, c.epoch, c.kind, c.told.pid, c.told.printed ORDER BY c.pos) AS nth
+        FROM t_case_ c
+        JOIN told t ON t.kind = c.kind AND t.run_id = c.run_id AND t.attempt = c.attempt AND t.pid IS NOT DISTINCT FROM c.told.pid
+        WHERE c.found AND c.told.printed IS NOT NULL
+    )
+    QUALIFY row_number() OVER (PARTITION BY run_id, attempt, kind, pid, printed, nth ORDER BY console, source_id, pos) > 1
+),
+one AS (SELECT * FROM (SELECT * FROM t_case_ WHERE found) c ANTI JOIN copy d ON d.rec_id = c.rec_id AND d.kind = c.kind),
+step AS (
+    SELECT f.rec_id, f.kind, b.next_step, l.last_step AS before_step, u.next_step AS until_step, e.next_step AS ended_step
+    FROM (SELECT rec_id, kind, run_id, attempt, from_at, until_at, ended_at FROM one
+          WHERE EXISTS (SELECT 1 FROM t_step_by_time_ s WHERE s.run_id = one.run_id AND s.attempt = one.attempt)) f
+    ASOF LEFT JOIN t_step_by_time_ b ON b.run_id = f.run_id AND b.attempt = f.attempt AND b.ended_at >= coalesce(f.from_at, 'infinity'::TIMESTAMP)
+    ASOF LEFT JOIN t_step_by_time_ l ON l.run_id = f.run_id AND l.attempt = f.attempt AND l.ended_at < coalesce(f.from_at, '-infinity'::TIMESTAMP)
+    ASOF LEFT JOIN t_step_by_time_ u ON u.run_id = f.run_id AND u.attempt = f.attempt AND u.ended_at >= coalesce(f.until_at, 'infinity'::TIMESTAMP)
+    ASOF LEFT JOIN t_step_by_time_ e ON e.run_id = f.run_id AND e.attempt = f.attempt AND e.ended_at >= coalesce(f.ended_at, 'infinity'::TIMESTAMP)
+)
+SELECT f.kind || ':' || f.source_id || ':' || f.told.generation || ':' || f.told.byte_offset AS finding_id, f.rec_id, f.run_id, f.attempt, f.source_id,
+    f.kind, f.woke_kv, f.pos, f.until_pos, f.from_at, f.until_at, f.ended_at, s.next_step, s.before_step, s.until_step, s.ended_step,
+    unnest(f.told)
+FROM one f LEFT JOIN step s ON s.rec_id = f.rec_id AND s.kind = f.kind;
+
+-- One row a finding.
 --   from_pos, until_pos   bytes of its log, over generations; until NULL: it holds still
 --   from_at, until_at     UTC, NULL where the log's zone is not known
 --   first_step, last_step the steps that were under way then, as the step lines of the attempt tell
 CREATE OR REPLACE TEMP TABLE t_finding AS
-WITH line AS (
-    SELECT rec_id, kind, run_id, attempt, source_id, outer_proc, epoch, pos, told.pid AS pid, told.printed AS printed, told.console AS console
-    FROM t_case_ WHERE found
-),
-told AS (
-    -- In one epoch of one log no line is another's copy, whatever its time.
-    SELECT rec_id, kind FROM (
-        SELECT *, row_number() OVER (
-            PARTITION BY run_id, attempt, source_id, outer_proc, epoch, kind, pid, printed ORDER BY pos) AS nth FROM line)
-    QUALIFY printed IS NULL OR row_number() OVER (
-        PARTITION BY run_id, attempt, kind, pid, printed, nth, CASE WHEN printed IS NULL THEN rec_id END ORDER BY console, source_id, pos) = 1
-)
-SELECT f.kind || ':' || f.source_id || ':' || f.told.generation || ':' || f.told.byte_offset AS finding_id, f.rec_id, f.run_id, f.attempt,
-    'rollout' AS role, f.told.rank, f.told.host, f.told.pid, f.kind, 'N' AS severity,
-    CASE f.kind
+SELECT finding_id, rec_id, run_id, attempt, 'rollout' AS role, rank, host, pid, kind, 'N' AS severity,
+    CASE kind
         WHEN 'wake_without_weights' THEN 'awake after a sleep that dropped the weights (level 2), and nothing loaded them again before the next use'
-        WHEN 'wake_tags_missing' THEN CASE WHEN f.woke_kv THEN 'the KV cache is awake and the weights still sleep'
+        WHEN 'wake_tags_missing' THEN CASE WHEN woke_kv THEN 'the KV cache is awake and the weights still sleep'
              ELSE 'the weights are awake and the KV cache still sleeps' END
         WHEN 'update_while_asleep' THEN 'weights were updated while they slept'
         WHEN 'update_without_reset'
             THEN 'the weights were updated, and the engine went on with a prefix cache that nothing shows to be reset'
         WHEN 'reset_refused' THEN 'the prefix cache was not reset, because requests still held blocks of it'
         ELSE 'an update of the weights began, and nothing shows that it ended' END AS detail,
-    f.pos AS from_pos, f.until_pos, f.from_at, f.until_at, coalesce(b.next_step, f.told.step) AS first_step, e.next_step AS last_step,
-    f.told.path, f.told.line_no, f.told.byte_offset, f.source_id, f.told.generation, f.told.observed_at
-FROM (SELECT c.* FROM t_case_ c JOIN told t ON t.rec_id = c.rec_id AND t.kind = c.kind WHERE c.found) f
-ASOF LEFT JOIN t_step_by_time_ b ON b.run_id = f.run_id AND b.attempt = f.attempt AND b.ended_at >= coalesce(f.from_at, 'infinity'::TIMESTAMP)
-ASOF LEFT JOIN t_step_by_time_ e ON e.run_id = f.run_id AND e.attempt = f.attempt AND e.ended_at >= coalesce(f.until_at, 'infinity'::TIMESTAMP);
+    pos AS from_pos, until_pos, from_at, until_at, coalesce(next_step, step) AS first_step, until_step AS last_step,
+    path, line_no, byte_offset, source_id, generation, observed_at
+FROM t_found_;
 
 -- What each finding bounds: a record is not of it where something shows that it is not. Stamps are of a second at the coarsest.
 --   lo_us, hi_us    UTC: no number before or after is of it; plus infinity: nothing shows that it ended. NULL: its time is
@@ -332,34 +366,26 @@ ASOF LEFT JOIN t_step_by_time_ e ON e.run_id = f.run_id AND e.attempt = f.attemp
 --   own             its log is the engine's alone: there the order of lines says all
 -- An engine in a log of no known run may be of any that shares the watched root: as a fault, see 2_lock.sql.
 CREATE OR REPLACE TEMP TABLE t_finding_act_ AS
-WITH case_ AS (
-    SELECT f.*, c.ended_at, c.told.place_host, c.told.root, c.told.run_how, c.told.hi_attempt
-    FROM t_finding f JOIN (SELECT * FROM t_case_ WHERE found) c ON c.rec_id = f.rec_id AND c.kind = f.kind
-),
-reach AS (
-    SELECT finding_id, run_id, attempt AS lo_attempt, hi_attempt, false AS loose FROM case_
+WITH reach AS (
+    SELECT finding_id, run_id, attempt AS lo_attempt, hi_attempt, false AS loose FROM t_found_
     UNION ALL
     SELECT r.finding_id, o.run_id, 1, o.hi_attempt, true
-    FROM case_ r
+    FROM t_found_ r
     JOIN (SELECT DISTINCT p.host, p.root, p.run_id, a.hi_attempt
           FROM t_place p JOIN (SELECT run_id, max(attempt) AS hi_attempt FROM t_attempt GROUP BY run_id) a ON a.run_id = p.run_id
           WHERE p.run_how <> 'us') o ON o.host = r.place_host AND o.root = r.root
     WHERE r.run_how = 'us'
 ),
 bound AS (
-    SELECT f.finding_id, r.run_id, r.lo_attempt, r.hi_attempt, r.loose, f.source_id, f.kind, f.from_pos, f.until_pos, f.from_at, f.ended_at AS until_at,
+    SELECT f.finding_id, r.run_id, r.lo_attempt, r.hi_attempt, r.loose, f.source_id, f.kind, f.pos AS from_pos, f.until_pos, f.from_at, f.ended_at AS until_at,
         o.margin_us, o.staleness, NOT r.loose AND d.run_id IS NOT NULL AS steps,
-        CASE WHEN NOT r.loose THEN coalesce(n.next_step, l.last_step,
-            -- greatest() passes over NULL
-            CASE WHEN f.first_step IS NOT NULL
-                 THEN least(greatest(f.first_step, -2305843009213693952), 2305843009213693952) END) END AS first_step,
-        e.next_step AS last_step
-    FROM case_ f
+        -- greatest() passes over NULL
+        CASE WHEN NOT r.loose THEN coalesce(f.next_step, f.before_step,
+            CASE WHEN f.step IS NOT NULL THEN least(greatest(f.step, -2305843009213693952), 2305843009213693952) END) END AS first_step,
+        f.ended_step AS last_step
+    FROM t_found_ f
     JOIN reach r ON r.finding_id = f.finding_id
     LEFT JOIN (SELECT DISTINCT run_id, attempt FROM t_step_end_) d ON d.run_id = f.run_id AND d.attempt = f.attempt
-    ASOF LEFT JOIN t_step_by_time_ n ON n.run_id = f.run_id AND n.attempt = f.attempt AND n.ended_at >= coalesce(f.from_at, 'infinity'::TIMESTAMP)
-    ASOF LEFT JOIN t_step_by_time_ l ON l.run_id = f.run_id AND l.attempt = f.attempt AND l.ended_at < coalesce(f.from_at, '-infinity'::TIMESTAMP)
-    ASOF LEFT JOIN t_step_by_time_ e ON e.run_id = f.run_id AND e.attempt = f.attempt AND e.ended_at >= coalesce(f.ended_at, 'infinity'::TIMESTAMP)
     CROSS JOIN t_lock_setting_ o
 ),
 -- Of the steps after it, the first that is `staleness` behind it.
@@ -406,8 +432,8 @@ log AS (
 SELECT row_number() OVER (ORDER BY l.run_id, l.attempt, l.own) AS zone, l.run_id, l.attempt, l.own,
     count(a.finding_id) AS findings, coalesce(bool_or(a.step_lo IS NULL), false) AS stepless, coalesce(bool_or(a.lo_us IS NULL), false) AS timeless,
     min(a.step_lo) AS step_lo, max(a.step_hi) AS step_hi, max(coalesce(a.hi_us, 4611686018427387904)) AS last_us,
-    array_to_string(list_sort(list_distinct(list(a.words) FILTER (WHERE a.words IS NOT NULL))), '; ') AS words,
-    array_to_string(list_slice(list_sort(list_distinct(list(a.finding_id) FILTER (WHERE a.finding_id IS NOT NULL))), 1, 20), ' ') AS ids
+    array_to_string(list_sort(list(DISTINCT a.words) FILTER (WHERE a.words IS NOT NULL)), '; ') AS words,
+    array_to_string(min(DISTINCT a.finding_id, 20), ' ') AS ids
 FROM log l
 LEFT JOIN act a ON a.run_id = l.run_id AND a.attempt = l.attempt AND (l.own = 0 OR a.source_id <> l.own)
 GROUP BY l.run_id, l.attempt, l.own;
@@ -432,13 +458,14 @@ WITH range0 AS (
     JOIN t_finding_zone z ON z.run_id = s.run_id AND z.attempt BETWEEN s.lo_attempt AND s.hi_attempt AND (z.own = 0 OR z.own <> s.source_id)
 ),
 grown AS (
-    SELECT *, max(hi) OVER (PARTITION BY axis, key ORDER BY lo, hi, words ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS extent FROM range0
+    SELECT *, max(hi) OVER (PARTITION BY axis, key ORDER BY lo, hi ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS extent FROM range0
 ),
 island AS (
     SELECT *, sum(CASE WHEN extent IS NULL OR lo > extent + CASE axis WHEN 'step' THEN 1 ELSE 0 END THEN 1 ELSE 0 END)
-        OVER (PARTITION BY axis, key ORDER BY lo, hi, words ROWS UNBOUNDED PRECEDING) AS nth
+        OVER (PARTITION BY axis, key ORDER BY lo, hi ROWS UNBOUNDED PRECEDING) AS nth
     FROM grown
 )
-SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us, array_to_string(list_sort(list_distinct(list(words))), '; ') AS words,
-    array_to_string(list_slice(list_sort(list_distinct(list(finding_id))), 1, 20), ' ') AS ids
+SELECT axis, key, min(lo) AS lo, max(hi) AS hi, min(since_us) AS since_us,
+    CASE WHEN count(*) = 1 THEN min(words) ELSE array_to_string(list_sort(list_distinct(list(words))), '; ') END AS words,
+    CASE WHEN count(*) = 1 THEN min(finding_id) ELSE array_to_string(list_slice(list_sort(list_distinct(list(finding_id))), 1, 20), ' ') END AS ids
 FROM island GROUP BY axis, key, nth;
