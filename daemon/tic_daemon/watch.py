@@ -8,9 +8,11 @@ in pieces, between which a line that waits goes first.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +50,7 @@ PENDING_BYTES = 32 << 20
 """How much may be read and not yet committed; then reading waits for the store."""
 SWEEP_RESERVE_S = 8.0
 """At the end: the final sweep leaves so much of the time to what comes after it."""
-SWEEP_BYTES = 128 << 20
+SWEEP_BYTES = 192 << 20
 """The same while all there is is read to its end: a commit asks much of all rows that stand, so fewer are cheaper."""
 SWEEPS_S = (2.0, 8.0)
 """While all there is is read to its end, rows may wait so long at least and at most."""
@@ -170,7 +172,7 @@ class Daemon:
         # When the store was looked for; when all that can wait had its turn.
         self._store_at = self._kept_up = time.monotonic()
         self._full_until = 0.0
-        self._caught_up = False
+        self._caught_up = self._sweeping = False
 
     @property
     def store_id(self) -> str:
@@ -321,7 +323,7 @@ class Daemon:
         elif survey is not None:
             self._beside.look(survey, time.monotonic())
         self._declarer.look(self._follower.stands, self._follower.drained, now=last)
-        settled = self._writer.settle_if_due(pressed=self._pressed)
+        settled = self._writer.settle_if_due(backlog=self._sweeping, pressed=self._pressed)
         if self._beside.desk is not None and self._caught_up:
             self._beside.desk.begin()
         self._exchange.changed(self._writer.derived_version)
@@ -371,6 +373,13 @@ class Daemon:
         """Reads and commits until nothing is left to read. False: `no_more` said to stop before."""
         self._follower.hasten()
         self._beside.hasten()
+        with self._backlog():
+            self._read_all(no_more)
+        self._batch.add(self._follower.finish())
+        self._batch.add(self._beside.last_of_wandb())
+        return self._follower.drained()
+
+    def _read_all(self, no_more: Callable[[], bool]) -> None:
         pace, began = Pace(COMMIT_SHARE, *SWEEPS_S, burst_s=0.0), time.monotonic()
         pace.done(began, began, 0.0)
         while not no_more():
@@ -381,15 +390,26 @@ class Daemon:
             if self._batch.deltas and due and self._commit():
                 ended = time.monotonic()
                 pace.done(began, ended, ended - began)
+                gc.collect(0)
             if self._follower.drained() and self._beside.drained():
                 break
             if self._batch.bytes >= SWEEP_BYTES:
                 time.sleep(0.05)  # the store is full: wait for space rather than fill the memory
             elif self._follower.drained():
                 self._follower.wait(0.05)
-        self._batch.add(self._follower.finish())
-        self._batch.add(self._beside.last_of_wandb())
-        return self._follower.drained()
+
+    @contextlib.contextmanager
+    def _backlog(self) -> Iterator[None]:
+        """While all is read that was written before. What can wait does; and events hold no cycles: they are looked for
+        behind a commit, when hardly an object is left, and not among hundred thousands of them."""
+        was, self._sweeping = gc.isenabled(), True
+        gc.disable()
+        try:
+            yield
+        finally:
+            self._sweeping = False
+            if was:
+                gc.enable()
 
     def _read_wandb(self, no_more: Callable[[], bool]) -> None:
         """Reads W&B histories once more, and commits what comes, unless `no_more` says to stop before."""

@@ -22,7 +22,7 @@ def test_a_line_goes_before_what_can_wait(tmp_path: Path, monkeypatch: pytest.Mo
     settled: list[bool] = []
     checkpoints: list[float] = []
 
-    def settle(*, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> bool:
+    def settle(*, now: bool = False, backlog: bool = False, pressed: Callable[[], bool] = lambda: False) -> bool:
         settled.append(pressed())
         return not settled[-1]
 

@@ -306,12 +306,37 @@ def test_checkpoint_when_the_wal_is_large_or_nothing_comes(
     assert writer.layout.wal.stat().st_size > 0
 
 
+def test_large_checkpoints_write_nothing_again_and_quiet_ones_put_it_together(
+    open_writer: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a backlog each checkpoint writes what is new, as a group of rows; every eighth, or one in quiet, makes one of
+    them all."""
+    writer = open_writer()
+    groups = "SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('mismatch')"
+
+    def write(first: int) -> None:
+        writer.commit([delta(*(mismatch(40 * n) for n in range(first, first + 3)))])
+        assert writer.checkpoint_if_due()
+
+    monkeypatch.setattr(writer_module, "WAL_BYTES", 100)
+    found = []
+    for turn in range(9):
+        write(3 * turn)
+        found += ask(writer, groups)
+    assert found == [(n,) for n in (1, 2, 3, 4, 5, 6, 7, 1, 2)]
+    monkeypatch.setattr(writer_module, "WAL_BYTES", 1 << 20)
+    monkeypatch.setattr(writer_module, "IDLE_S", 0.0)
+    write(27)
+    assert ask(writer, groups) == [(1,)]
+    assert ask(writer, "SELECT count(*), count(DISTINCT byte_offset) FROM mismatch") == [(30, 30)]
+
+
 def test_after_a_fatal_error_the_file_is_opened_again(open_writer: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = open_writer()
     writer.commit([delta(mismatch(0), offset=40)])
     held = writer.reader_cursor()
 
-    def dying() -> None:
+    def dying(*, merge: bool) -> None:
         raise duckdb.FatalException("database has been invalidated")
 
     with monkeypatch.context() as patch:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 RETRY_S = 60.0
 LAZY_S = 2.0
 """How long a change may wait that can only show more records to be before a fault: it locks nothing that is not."""
+BACKLOG_S = 20.0
+"""How long while logs are read that were written before: each commit of these brings such a change."""
 
 _LEFT_OUT = "ticks left out "
 """Before the print of derived tables that do not follow from all events, since a tick could not be derived."""
@@ -90,6 +92,7 @@ class Derived:
         self._acting = False  # some fault is more than a mention
         self._asking = False  # some fault locks if its process goes on, and it has not been seen to
         self._lazy_after = 0.0
+        self._settled_at = time.monotonic()
         self._telling = False  # some process has told of its execution state, or of its weights
         self._recorded: set[Proc] = set()  # whose records came while it waited to be asked who speaks for whom
         self._looked = 0  # up to this rec_id
@@ -255,9 +258,10 @@ class Derived:
         if came:
             self.changes += self._own.ask(con, came, now)
 
-    def due(self) -> bool:
-        """Whether bounds have waited long enough."""
-        return self.waiting and time.monotonic() >= self._lazy_after
+    def due(self, *, backlog: bool = False) -> bool:
+        """Whether bounds have waited long enough; `backlog`: while logs are read that were written before."""
+        now = time.monotonic()
+        return self.waiting and now >= self._lazy_after and not (backlog and now - self._settled_at < BACKLOG_S)
 
     def settle(self, con: duckdb.DuckDBPyConnection, now: datetime) -> None:
         """Settles what waits, within a transaction."""
@@ -272,7 +276,7 @@ class Derived:
             self._ask_in_force(con, now)
         self._ask_lock(con, now)
         self._place_all(con, now)
-        ended = time.monotonic()
+        ended = self._settled_at = time.monotonic()
         self._lazy_after = ended + max(LAZY_S, 20 * (ended - started))
 
     def forget(self) -> None:

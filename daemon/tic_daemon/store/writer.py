@@ -74,6 +74,8 @@ pa.set_memory_pool(pa.system_memory_pool())
 WAL_BYTES = 12 << 20
 """What is not checkpointed is memory, too: about three times as much. A checkpoint of so much holds lines up for a
 tenth of a second; half as many of twice the size take as long together, and hold up longer."""
+MERGE_AFTER = 8
+"""Of so many checkpoints of that size one puts together what they wrote (`Engine.checkpoint`), or the next in quiet."""
 IDLE_S = 60.0
 RETRY_S = 30.0
 WHOLE_S = 20.0
@@ -98,6 +100,7 @@ class Writer:
         self._noting = Noting(engine.cursor, layout.host, _utcnow, lambda rows: self.commit([], ledger=rows))
         self._last_commit = time.monotonic()
         self._checkpoint_after = 0.0
+        self._unmerged = 0  # checkpoints whose rows stand apart from those before
         self._changes = 0
 
     @classmethod
@@ -419,8 +422,11 @@ class Writer:
             (f"INSERT INTO {table} SELECT * FROM _batch", batch.to_arrow(table, self.store_id, now))  # noqa: S608
             for table, batch in tick.batches.items()
         ]
-        values = [batch.values_to_arrow(now) for batch in tick.batches.values()]
-        inserts += [("INSERT INTO wandb_value SELECT * FROM _batch", table) for table in values if table is not None]
+        inserts += [
+            ("INSERT INTO wandb_value SELECT * FROM _batch", table)
+            for batch in tick.batches.values()
+            if (table := batch.values_to_arrow(now)) is not None
+        ]
         for statement, rows in (
             (SOURCE_CHANGE_INSERT, tick.changed),
             (CHECKPOINT_INSERT, beside.checkpoints.values()),
@@ -431,8 +437,8 @@ class Writer:
         inserts += SOURCES.of(tick.sources, self._memory.sources, now)
         inserts += CURSORS.of(tick.cursors, self._memory.cursors, now)
         con.execute("BEGIN")
-        for sql, table in inserts:
-            self._insert(sql, table)
+        while inserts:  # each table's memory is free when it is in: what follows needs some, too
+            self._insert(*inserts.pop(0))
         rec_id = tick.rec_id
         for mark in marks:
             rec_id += 1
@@ -487,15 +493,19 @@ class Writer:
                 f"the store {self.layout.database} was deleted while this daemon wrote it", "start the daemon again"
             )
 
-    def settle_if_due(self, *, now: bool = False, pressed: Callable[[], bool] = lambda: False) -> bool:
+    def settle_if_due(
+        self, *, now: bool = False, backlog: bool = False, pressed: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Brings bounds up to date that could wait (derive.py), if they have waited long enough, or `now`, and the
         ledger to what was compared. False: pieces of it were put off.
 
         Args:
+            backlog: what is read was written before; bounds wait longer.
             pressed: asked between its pieces; true puts off the others until the next call.
         """
         pieces: tuple[Callable[[], None], ...] = (
-            self._derive_again, partial(self._settle, now=now), partial(self.note_evidence, now=now),
+            self._derive_again, partial(self._settle, now=now, backlog=backlog),
+            partial(self.note_evidence, now=now),
             partial(self._reconcile, whole=now, pressed=pressed),
         )  # fmt: skip
         for piece in pieces:
@@ -515,8 +525,8 @@ class Writer:
                 log.error("%s", error)
                 self._derived.failed()
 
-    def _settle(self, *, now: bool) -> None:
-        if not self._owner.lost and (self._derived.due() or (now and self._derived.waiting)):
+    def _settle(self, *, now: bool, backlog: bool) -> None:
+        if not self._owner.lost and (self._derived.due(backlog=backlog) or (now and self._derived.waiting)):
             con = self._engine.con
             try:
                 con.execute("BEGIN")
@@ -611,16 +621,16 @@ class Writer:
         due = wal > WAL_BYTES or (wal > 0 and now - self._last_commit >= IDLE_S)
         if not due or now < self._checkpoint_after:
             return False
-        return self._checkpoint(wal)
+        return self._checkpoint(wal, merge=wal <= WAL_BYTES or self._unmerged + 1 >= MERGE_AFTER)
 
-    def _checkpoint(self, wal: int) -> bool:
+    def _checkpoint(self, wal: int, *, merge: bool) -> bool:
         self._checkpoint_after = time.monotonic() + RETRY_S
         free = self._engine.free_bytes()
         if free <= 2 * wal:
             log.warning("no checkpoint: %d MB free, twice the WAL's %d MB are needed", free >> 20, wal >> 20)
             return False
         try:
-            self._engine.checkpoint()
+            self._engine.checkpoint(merge=merge)
         except duckdb.FatalException as error:
             log.error("checkpoint failed: %s", error)
             self._reopen()
@@ -631,6 +641,7 @@ class Writer:
             log.info("checkpoint put off: %s", error)  # a reader's transaction is open
             return False
         self._checkpoint_after = 0.0
+        self._unmerged = 0 if merge else self._unmerged + 1
         return True
 
     def close(self, deadline: float = float("inf")) -> None:
@@ -643,7 +654,7 @@ class Writer:
             if time.monotonic() < deadline:
                 self.settle_if_due(now=True)
                 if wal:
-                    self._checkpoint(wal)
+                    self._checkpoint(wal, merge=not self._unmerged)  # the next daemon does, in quiet
             elif wal:
                 log.warning("left out: the checkpoint; %d bytes are replayed at the next opening", wal)
             self._engine.close()
