@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-COMPARATOR: Final = 3
+COMPARATOR: Final = 4
 """Version of everything that a number or a verdict depends on. A planted error proves a criterion for one version."""
