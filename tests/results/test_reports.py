@@ -201,10 +201,15 @@ def test_results_without_a_log_make_a_run(real: Path) -> None:
     assert "lonely" in tui("status", str(real)).stdout
 
 
-def test_a_restart_knows_the_reports_of_old_records(real: Path) -> None:
+def test_a_restart_knows_the_reports_of_old_records(real: Path, tmp_path: Path) -> None:
     """The log has not grown: only the store knows what its records named."""
-    (real / "results" / "grpo-tiny-a" / "step007" / "manifest.json").unlink()
-    shutil.copy(CORPUS / "step003" / "manifest.json", real / "results" / "grpo-tiny-a" / "step003" / "manifest.json")
-    here("watch", "--once", real)
-    rows = ask(store_of(real), "SELECT detail FROM evidence_gaps WHERE kind = 'report_missing'")
+    own = tmp_path / "job"
+    shutil.copytree(real, own)
+    shutil.rmtree(own / ".tic")
+    here("watch", "--once", own)
+    results = own / "results" / "grpo-tiny-a"
+    (results / "step007" / "manifest.json").unlink()
+    shutil.copy(CORPUS / "step003" / "manifest.json", results / "step003" / "manifest.json")
+    here("watch", "--once", own)
+    rows = ask(store_of(own), "SELECT detail FROM evidence_gaps WHERE kind = 'report_missing'")
     assert len(rows) == 1 and "step007/manifest.json" in str(rows[0][0])
