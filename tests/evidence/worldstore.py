@@ -119,7 +119,9 @@ class WorldStore:
             {"id": a.id, "source_id": s, "generation": g, "byte_offset": o, "observed_at": NOW}
             for world in worlds for a in world.attempts for s, g, o in a.cut
         ])  # fmt: skip
-        Derived().rebuild(self.con, NOW)
+        derived = Derived()
+        derived.left_out(self.con)  # no tick brought these rows
+        derived.rebuild(self.con, NOW)
 
     def say(self) -> list[bytes]:
         """What its daemon would append now: what is new or changed since the last call, and what holds no more."""

@@ -689,7 +689,7 @@ EFFECTS: dict[str, dict[str, Effect]] = {
     "comparisons": VIEW_EFFECTS | {
         "open": opens(ComparisonScreen, "bitwise: 5 of 96", "worst first"), "back": back_to(RunScreen),
         "follow": follows_comparisons, "filter": opens(FilterScreen, "by which column"), "exclude": excludes_label,
-        "switch": switches_label, "drop": drops_label, "all_runs": compares_all_runs, "left": chooses_column("label"),
+        "switch": switches_label, "drop": drops_label, "all_runs": compares_all_runs, "left": chooses_column("group"),
         "right": chooses_column("mae"), "next_panel": tabs("all-comparisons"), "copy": copies("bitwise: 5 of 96"),
     },
     "comparison": VIEW_EFFECTS | {
