@@ -16,7 +16,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
+
+from tic_daemon.store.bounded import Ask, BoundedSelect, Rows, Stopped
 
 from .conftest import ENDLESS, Bed, Client
 
@@ -238,3 +241,20 @@ def test_no_answer_waits_for_a_delayed_acknowledgement(bed: Bed) -> None:
         took.append(time.monotonic() - began)
     connection.close()
     assert min(took[1:]) < 0.03
+
+
+def test_a_stop_that_comes_when_the_query_has_just_closed_its_connection_is_none() -> None:
+    """Between its last row and its end it has no connection that could be interrupted."""
+    con = duckdb.connect()
+    told: list[str] = []
+
+    def consume(rows: Rows) -> None:
+        list(rows.batches)
+        con.close()
+        query.stop()
+        told.append("stopped")
+
+    query = BoundedSelect(lambda: con, Ask("SELECT 1"), consume)
+    with pytest.raises(Stopped):
+        query.run()
+    assert told == ["stopped"] and query.ended

@@ -13,6 +13,7 @@ whether the thread has come back or not.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -104,10 +105,13 @@ class BoundedSelect(Generic[T]):
 
     def stop(self) -> None:
         """Asks the query to end. Repeat it until `ended`: DuckDB forgets an interrupt that comes between statements."""
+        import duckdb  # noqa: PLC0415  as in `run`
+
         self._stopped = True
         con = self._con
         if con is not None and not self._ended:
-            con.interrupt()
+            with contextlib.suppress(duckdb.Error):  # it was closed meanwhile
+                con.interrupt()
 
     def run(self) -> T:
         """Runs the query.
