@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Iterable
 
 from tic_daemon.errors import TicError
 
@@ -40,6 +41,11 @@ def _units(char: str) -> str:
 def one_line(text: str) -> str:
     r"""The same of what must not begin a line of its own: a newline is shown as `\n`."""
     return printable(text).replace("\n", "\\n")
+
+
+def joined(lines: Iterable[str]) -> str:
+    r"""Lines as one text. A break within one, of a name from outside, is shown as `\n` or `\r`: it begins no line."""
+    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
 
 
 def say(text: str) -> None:

@@ -17,11 +17,13 @@ from tic_daemon.compare.comparison import Comparison
 from tic_daemon.compare.figures import Figures
 from tic_daemon.compare.manifests import Claims
 from tic_daemon.compare.noise import says
+from tic_daemon.compare.parts import ending
 from tic_daemon.compare.sides import Side
 from tic_daemon.compare.version import COMPARATOR
 from tic_daemon.evidence.exit_codes import WORDS
 from tic_daemon.evidence.judge import Goal, Relation, Standing
 from tic_daemon.evidence.labels import Label
+from tic_daemon.output import joined
 
 CANNOT_INFER: Final = {
     Goal.REPEATABILITY: "consistency across batches or processes",
@@ -289,14 +291,7 @@ def text(found: Comparison) -> str:
     lines += [f"  {word}" for word in found.signs.remarks] if found.signs else []
     if own is None:
         lines.append("  nothing was compared")
-    lines += _part("proved by controls", proved(found))
-    lines += _part("not yet proven", not_proven(found))
-    lines += ["next step", f"  {next_step(found)}"]
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)  # names of files and requests
-
-
-def _part(title: str, words: list[str]) -> list[str]:
-    return [title, *(f"  {word}" for word in words or ["nothing"])]
+    return joined([*lines, *ending(proved(found), not_proven(found), next_step(found))])
 
 
 def _figure_lines(found: Comparison, own: Figures) -> list[str]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from tic_daemon.compare.parts import ending
 from tic_daemon.compare.scores import ScoreComparison
 from tic_daemon.evidence.exit_codes import ExitCode
+from tic_daemon.output import joined
 
 
 def exit_code(found: ScoreComparison) -> ExitCode:
@@ -78,6 +80,4 @@ def text(found: ScoreComparison, a: str, b: str) -> str:
                 f"{found.neither}; McNemar's exact p {found.p_value:.4g}"
             )
         lines += [f"  {problem}: {one:.6g} and {other:.6g}" for problem, one, other in found.largest]
-    lines += ["proved by controls", *(f"  {word}" for word in proved(found) or ["nothing"])]
-    lines += ["not yet proven", *(f"  {word}" for word in not_proven(found)), "next step", f"  {next_step(found)}"]
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
+    return joined([*lines, *ending(proved(found), not_proven(found), next_step(found))])

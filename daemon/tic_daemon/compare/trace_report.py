@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from tic_daemon.compare.parts import ending
 from tic_daemon.compare.probes import Key
 from tic_daemon.compare.traces import Difference, TraceComparison
 from tic_daemon.evidence.exit_codes import ExitCode
+from tic_daemon.output import joined
 
 SHOWN = 12
 
@@ -102,9 +104,7 @@ def text(found: TraceComparison, a: str, b: str) -> str:
         lines += [f"  {line}" for line in _lines(one)]
     if len(found.differences) > SHOWN:
         lines.append(f"  and {len(found.differences) - SHOWN} more")
-    lines += ["proved by controls", *(f"  {word}" for word in proved(found) or ["nothing"])]
-    lines += ["not yet proven", *(f"  {word}" for word in not_proven(found)), "next step", f"  {next_step(found)}"]
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
+    return joined([*lines, *ending(proved(found), not_proven(found), next_step(found))])
 
 
 def _lines(one: Difference) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tic_daemon.hints.router import Routing
+from tic_daemon.output import joined
 
 
 def text(run: str, told: Routing) -> str:
@@ -24,4 +25,4 @@ def text(run: str, told: Routing) -> str:
         lines.append(f"  no new ground: {told.stuck}")
     if told.next_probe:
         lines.append(f"  next cheapest probe: {told.next_probe}")
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
+    return joined(lines)

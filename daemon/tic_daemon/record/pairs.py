@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tic_daemon.compare import score_report, scores
 from tic_daemon.errors import CompareError, UnknownRunError
+from tic_daemon.output import joined
 from tic_daemon.record.asking import Row, ask
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def text(pair: Mapping[str, Any], compared: Sequence[Row]) -> str:
         fields = {field.name for field in dataclasses.fields(scores.ScoreComparison)}
         told = scores.ScoreComparison(**{key: value for key, value in row["comparison"].items() if key in fields})
         lines += [f"      {line}" for line in score_report.text(told, row["file_a"], row["file_b"]).split("\n")]
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
+    return joined(lines)
 
 
 def _cells(values: Sequence[Row]) -> list[str]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from tic_daemon.output import joined
+
 STATES: Final[Mapping[str, str]] = {
     "agree": "both say so", "disagree": "DISAGREE", "worker only": "worker", "launcher only": "launcher alone",
     "unknown": "unknown",
@@ -32,7 +34,7 @@ def text(
     if print_["disagreeing_fields"]:
         lines.append(f"  said differently: {', '.join(print_['disagreeing_fields'])}")
     lines += [f"secret: {found['path']}: {found['detail']}" for found in secrets]
-    return "\n".join(line.replace("\n", "\\n").replace("\r", "\\r") for line in lines)
+    return joined(lines)
 
 
 def _heading(row: Mapping[str, Any]) -> str:
