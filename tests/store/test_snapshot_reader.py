@@ -279,6 +279,9 @@ def test_every_view_is_as_in_the_store(tmp_path: Path, monkeypatch: pytest.Monke
     shutil.copytree(next((ROOT / "samples").glob("*/")), root)
     layout = StoreLayout.find(root)
     assert Daemon([root], Config(base=root), layout, listen=None).run_once()
+    with sorted(root.rglob("*.log"))[0].open("a", encoding="utf-8") as log:
+        log.write("a line more, so that the last tick is not the only one\n")
+    assert Daemon([root], Config(base=root), layout, listen=None).run_once()
     Spool.at(root).attempt("r9", reason="again")
     writer = Writer.open(layout)
     began = time.process_time()
